@@ -1,0 +1,29 @@
+"""Errors that a user can act on: one line that names the culprit and the cure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user gave us cannot be used. The command line prints it as one line, without a traceback."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(f"{problem}: {cure}")
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """The error for a name that is not in a registry, with the nearest names that are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    cure = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose one of {', '.join(names)}"
+    return UserError(f"unknown {kind} {name!r}", cure)
+
+
+def require_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return `name` if it is known, else raise the error that suggests the nearest ones."""
+    names = list(known)
+    if name not in names:
+        raise unknown_name(kind, name, names)
+    return name

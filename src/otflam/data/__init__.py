@@ -1,0 +1,1 @@
+"""Stage 2: episodes on disk."""
