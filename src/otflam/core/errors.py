@@ -11,6 +11,10 @@ class UserError(Exception):
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(f"{problem}: {cure}")
+        self.problem, self.cure = problem, cure
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.problem, self.cure)  # so that a worker process can hand it to its parent
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from otflam.core.errors import UserError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Generator[Path]:
     """Give a temporary name beside `path`; on success it is flushed and becomes `path`, else it is removed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -2,7 +2,7 @@
 
     DIR/meta.json       what is inside, how it was made, where each episode lies, its checksums; written last
     DIR/frames.npy      uint8 [rows, height, width, channels]; every column is a plain .npy file
-    DIR/parts/*.json    only while being written: one marker for each finished episode
+    DIR/parts.jsonl     only while being written: one line for each finished episode
 
 Frames are stored height-width-channel because `tensor.permute` then *is* torch's channels_last, the fast layout for
 convolutions on a CPU: no copy is made (docs/decisions.md has the measurement).
@@ -13,9 +13,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from otflam.core.config import stable_hash, to_json
 from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_json
 
-FORMAT, VERSION = "otflam-store", 1
+FORMAT, VERSION, JOURNAL = "otflam-store", 1, "parts.jsonl"
 HEADER = 128
 """Bytes of .npy header before the first row: numpy pads the headers of small arrays to exactly this."""
 CHUNK = 1 << 24
@@ -144,7 +145,7 @@ class StoreWriter:
     """Writes a store episode by episode, from one process or many, and continues after any interruption.
 
     Parallel writers give every episode its own slot of `slot` rows (`write`); sequential ones append (`append`).
-    An episode counts only once its marker is there, so a killed writer loses at most the episode it was writing.
+    An episode counts only once its line is in the journal, so a killed writer loses at most the episode it was writing.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, Column], config: Any, *, slot: int = 0) -> None:
@@ -160,7 +161,7 @@ class StoreWriter:
         }
         if (self.path / "meta.json").exists():
             raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
-        (self.path / "parts").mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         if (self.path / "plan.json").exists():
             begun = read_json(self.path / "plan.json", "delete the folder and start again")
             if begun != self.plan:
@@ -173,12 +174,12 @@ class StoreWriter:
                     f"{self.path} was begun with other settings ({', '.join(changed) or 'columns'} differ)",
                     "use the same ones to continue, or choose another folder",
                 )
-        elif any(entry.name not in ("parts", "plan.json") for entry in self.path.iterdir()):
+        elif any(self.path.iterdir()):
             raise UserError(f"{self.path} is not empty", "choose another folder")
         else:
             write_json(self.path / "plan.json", self.plan)
-        for name in self.columns:
-            (self.path / f"{name}.npy").touch()
+        for name in (JOURNAL, *(f"{name}.npy" for name in self.columns)):
+            (self.path / name).touch()
 
     def reserve(self, rows: int) -> None:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""
@@ -188,8 +189,14 @@ class StoreWriter:
 
     def done(self) -> dict[int, dict[str, Any]]:
         """The finished episodes, by number."""
-        markers = sorted((self.path / "parts").glob("[0-9]*.json"))
-        return {int(marker.stem): read_json(marker, f"delete {marker} to redo that episode") for marker in markers}
+        parts: dict[int, dict[str, Any]] = {}
+        for line in (self.path / JOURNAL).read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # torn when its writer was killed: that episode is not finished
+            parts[entry["index"]] = entry["part"]
+        return {index: part for index, part in sorted(parts.items()) if part is not None}
 
     def drop_damaged(self) -> None:
         """Forget finished episodes whose bytes do not match their checksums (a machine that lost power, say)."""
@@ -199,8 +206,16 @@ class StoreWriter:
                     _digest_rows(self.path / f"{name}.npy", spec, part["start"], part["length"])
                     != part["digests"][name]
                 ):
-                    (self.path / "parts" / f"{index:06d}.json").unlink()
+                    self._record(index, None)
                     break
+
+    def _record(self, index: int, part: dict[str, Any] | None) -> None:
+        """Append a line to the journal: one system call, so that parallel writers do not mix theirs."""
+        line = (
+            "\n" + json.dumps({"index": index, "part": part}, sort_keys=True) + "\n"
+        )  # a torn line before it ends here
+        with (self.path / JOURNAL).open("ab", buffering=0) as file, _disk_errors(self.path):
+            file.write(line.encode())
 
     def write(self, index: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any]) -> None:
         """Store episode `index` in its own slot."""
@@ -234,13 +249,14 @@ class StoreWriter:
                 file.seek(HEADER + start * spec.row_bytes)
                 file.write(rows.data)
                 file.flush()
-        marker = {"start": start, "length": length, "digests": digests, **to_json(dict(info))}
-        with _disk_errors(self.path):
-            write_json(self.path / "parts" / f"{index:06d}.json", marker)
+        part = {"start": start, "length": length, "digests": digests}
+        if part.keys() & info.keys():
+            raise ValueError(f"info of an episode must not hold {part.keys() & info.keys()}")
+        self._record(index, part | to_json(dict(info)))
 
     def finish(self, extra: Mapping[str, Any]) -> Store:
-        """Write headers and `meta.json`, and open the result. Slots of episodes that ended early keep a gap behind them."""
-        parts = [part for _, part in sorted(self.done().items())]
+        """Write headers and `meta.json`, and open the result; a slot whose episode ended early keeps a gap."""
+        parts = list(self.done().values())
         if not parts:
             raise UserError(f"{self.path} has no episodes", "nothing was collected or imported")
         rows = max(part["start"] + part["length"] for part in parts)
@@ -262,7 +278,7 @@ class StoreWriter:
         }
         write_json(self.path / "meta.json", {**meta, "digest": stable_hash(meta)})
         (self.path / "plan.json").unlink()
-        shutil.rmtree(self.path / "parts")
+        (self.path / JOURNAL).unlink()
         return Store(self.path)
 
 
@@ -282,7 +298,7 @@ def _digest_rows(file: Path, spec: Column, start: int, length: int) -> str:
 
 
 @contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
+def _disk_errors(path: Path) -> Generator[None]:
     """Turn a full disk into one clear line; what was written before stays."""
     try:
         yield

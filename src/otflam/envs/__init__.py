@@ -1,1 +1,8 @@
 """Stage 1: worlds, and the policies that make data in them."""
+
+import os
+
+# Both must be set before MuJoCo first opens a GL context: off-screen rendering without a display, and no threads inside
+# Mesa's software renderer, which at these frame sizes more than double its CPU time (we run one process per core).
+os.environ.setdefault("MUJOCO_GL", "egl")
+os.environ.setdefault("LP_NUM_THREADS", "0")

@@ -10,57 +10,28 @@ Axes: e critics, b batch, d features.
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from otflam.envs.suite import StateEnv
-
-
-@dataclass(frozen=True)
-class SACConfig:
-    decisions: int = 640_000
-    """Decisions to take in all, over every environment."""
-    repeat: int = 2
-    """Simulator steps per decision while training; the expert itself acts at every step."""
-    environments: int = 8
-    """Environments stepped side by side."""
-    random_rounds: int = 1
-    """Rounds of uniformly random actions before learning starts."""
-    batch: int = 128
-    """Transitions per gradient step."""
-    updates_per_decision: float = 0.5
-    """Critic updates for each decision taken."""
-    width: int = 256
-    """Units in each of the two hidden layers."""
-    lr: float = 5e-4
-    """Adam's step size; a cosine brings it down to a tenth by the end of training."""
-    discount: float = 0.99
-    """Discount per decision."""
-    target_rate: float = 0.01
-    """Share of the online critics mixed into the target critics after every update."""
-    evaluate_every: int = 5
-    """Rounds between evaluations at repeat 1."""
-    evaluate_episodes: int = 4
-    """Episodes per evaluation."""
+from otflam.envs.experts import Expert
+from otflam.envs.recipe import Recipe
+from otflam.envs.simulation import Simulation
 
 
 class Actor(nn.Module):
-    """Squashed Gaussian policy; `mean_action` is the expert."""
+    """Squashed Gaussian policy; its mean is the expert."""
 
     def __init__(self, observations: int, actions: int, width: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
             nn.Linear(observations, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2 * actions)
         )
-
-    def mean_action(self, observation: Tensor) -> Tensor:
-        return self.body(observation).chunk(2, -1)[0].tanh()
 
     def forward(self, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         mean, spread = self.body(observation).chunk(2, -1)
@@ -78,7 +49,7 @@ class TwinCritic(nn.Module):
         super().__init__()
         sizes = [observations + actions, width, width, 1]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+        for fan_in, fan_out in itertools.pairwise(sizes):
             bound = 1 / math.sqrt(fan_in)
             self.weights.append(torch.empty(2, fan_in, fan_out).uniform_(-bound, bound))
             self.biases.append(torch.zeros(2, 1, fan_out))
@@ -121,10 +92,10 @@ class Replay:
 class SAC:
     """The whole training state, and one round of training."""
 
-    def __init__(self, task: str, config: SACConfig, seed: int) -> None:
+    def __init__(self, task: str, config: Recipe, seed: int) -> None:
         self.task, self.config, self.seed = task, config, seed
-        self.envs = [StateEnv(task) for _ in range(config.environments)]
-        observations, actions = self.envs[0].observation_size, self.envs[0].action_size
+        self.envs = [Simulation(task) for _ in range(config.environments)]
+        observations, actions = self.envs[0].state_size, self.envs[0].action_size
         torch.manual_seed(seed)
         self.actor = Actor(observations, actions, config.width)
         self.critic = TwinCritic(observations, actions, config.width)
@@ -135,7 +106,7 @@ class SAC:
             for parameters in (self.critic.parameters(), self.actor.parameters(), [self.log_alpha])
         ]
         self.generator = torch.Generator().manual_seed(seed)
-        self.steps = self.envs[0].episode_steps // config.repeat
+        self.steps = self.envs[0].steps // config.repeat
         self.rounds = max(1, config.decisions // (self.steps * config.environments))
         self.replay = Replay(self.rounds * self.steps * config.environments, observations, actions)
         self.mean, self.std = torch.zeros(observations), torch.ones(observations)
@@ -155,7 +126,7 @@ class SAC:
                 group["lr"] = cfg.lr * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * self.round / self.rounds)))
         observation = np.stack([env.reset([self.seed, self.round, i]) for i, env in enumerate(self.envs)])
         returns, logged = np.zeros(cfg.environments), {}
-        for step in range(self.steps):
+        for _ in range(self.steps):
             if self.round < cfg.random_rounds:
                 action = torch.rand(cfg.environments, self.envs[0].action_size, generator=self.generator) * 2 - 1
             else:
@@ -164,10 +135,8 @@ class SAC:
                         self.normalise(torch.from_numpy(observation)),
                         self.noise(cfg.environments, self.envs[0].action_size),
                     )
-            after, reward = map(
-                np.stack,
-                zip(*(env.step(a, cfg.repeat) for env, a in zip(self.envs, action.numpy(), strict=True)), strict=True),
-            )
+            played = [play(env, a, cfg.repeat) for env, a in zip(self.envs, action.numpy(), strict=True)]
+            after, reward = np.stack([state for state, _ in played]), np.array([reward for _, reward in played])
             self.replay.add(observation=observation, action=action.numpy(), reward=reward, after=after)
             observation, returns = after, returns + reward
             if self.round >= cfg.random_rounds:
@@ -212,18 +181,23 @@ class SAC:
         loss.backward()
         self.optimisers[which].step()
 
-    def act(self, observation: np.ndarray) -> np.ndarray:
-        """The expert's action: the policy's mean."""
-        with torch.no_grad():
-            return self.actor.mean_action(self.normalise(torch.from_numpy(observation))).numpy()
+    def expert(self) -> Expert:
+        """The policy's mean as a policy that needs no torch."""
+        linears = [module for module in self.actor.body if isinstance(module, nn.Linear)]
+        layers = [
+            (linear.weight.detach().double().numpy(), linear.bias.detach().double().numpy()) for linear in linears
+        ]
+        actions = self.envs[0].action_size
+        layers[-1] = (layers[-1][0][:actions], layers[-1][1][:actions])  # the other half is the spread
+        return Expert(self.mean.double().numpy(), self.std.double().numpy(), tuple(layers), "relu", squash=True)
 
     def evaluate(self, episodes: int) -> list[float]:
         """Returns at repeat 1, on seeds that neither training nor the final evaluation uses."""
-        env, returns = self.envs[0], []
+        env, expert, returns = self.envs[0], self.expert(), []
         for episode in range(episodes):
             observation, total = env.reset([self.seed, 1_000_000 + episode]), 0.0
-            for _ in range(env.episode_steps):
-                observation, reward = env.step(self.act(observation), 1)
+            for _ in range(env.steps):
+                observation, reward = play(env, expert.action(observation), 1)
                 total += reward
             returns.append(total)
         return returns
@@ -255,3 +229,12 @@ class SAC:
         for name, column in state["replay"].items():
             self.replay.columns[name][: self.replay.size] = column
         self.mean, self.std, self.round, self.owed = state["mean"], state["std"], state["round"], state["owed"]
+
+
+def play(env: Simulation, action: np.ndarray, repeat: int) -> tuple[np.ndarray, float]:
+    """Hold an action for `repeat` simulator steps; return the last state and the summed reward."""
+    total = 0.0
+    for _ in range(repeat):
+        state, reward, _ = env.step(action)
+        total += reward
+    return state, total

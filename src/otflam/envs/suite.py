@@ -1,26 +1,148 @@
+"""The worlds as gymnasium environments: dm_control tasks whose frames carry seeded, recorded distractors.
+
+Importing this module registers `otflam/DOMAIN-TASK-v0` for every dm_control suite task.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
 import numpy as np
-from dm_control import suite
+from jaxtyping import Float32, Float64, UInt8
+
+from otflam.envs.backgrounds import Backgrounds, open_backgrounds, ping_pong
+from otflam.envs.distractors import LEVELS, camera_pose, camera_walk, colour_walk, ground_alpha, view_of
+from otflam.envs.rendering import Renderer
+from otflam.envs.simulation import TASKS, Simulation, episode_streams
+from otflam.envs.world import World
+
+NO_VIDEO = -1.0
 
 
-class StateEnv:
-    def __init__(self, task):
-        d, t = task.split("-", 1)
-        self.env = suite.load(d, t, task_kwargs=dict(random=0))
-        ts = self.env.reset()
-        self.observation_size = len(self._flat(ts.observation))
-        self.action_size = self.env.action_spec().shape[0]
-        self.episode_steps = 1000
+@dataclass(frozen=True)
+class Distraction:
+    """The true state of all distractors in one frame."""
 
-    def _flat(self, o):
-        return np.concatenate([np.ravel(o[k]) for k in sorted(o)]).astype(np.float32)
+    camera: Float64[np.ndarray, "4"]
+    """Radius, horizontal angle, vertical angle and roll of the camera around what it looks at."""
+    colour: Float64[np.ndarray, "m 3"]
+    """Offset of every material's colour from the original."""
+    background: Float64[np.ndarray, "2"]
+    """Number of the video and of its frame; -1 without video."""
 
-    def reset(self, seed):
-        self.env.task.random.seed(np.random.SeedSequence(seed).generate_state(4))
-        return self._flat(self.env.reset().observation)
+    def vector(self) -> Float32[np.ndarray, " d"]:
+        return np.concatenate([self.camera, self.colour.ravel(), self.background]).astype(np.float32)
 
-    def step(self, a, repeat=1):
-        r = 0.0
-        for _ in range(repeat):
-            ts = self.env.step(a)
-            r += ts.reward
-        return self._flat(ts.observation), r
+
+class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A dm_control task seen through distractors. The same seed gives the same pixels, in any process."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 50}  # noqa: RUF012 - gymnasium's own convention
+
+    def __init__(self, world: World, *, render_mode: str | None = "rgb_array") -> None:
+        self.world, self.render_mode, self.level = world, render_mode, LEVELS[world.difficulty]
+        self.simulation = Simulation(world.task)
+        self.backgrounds: Backgrounds | None = None
+        if self.level.videos != 0:
+            self.backgrounds = open_backgrounds(world.backgrounds, world.split)
+        physics = self.simulation.physics
+        self.renderer = Renderer(physics, world.size, world.camera, world.quality, video=self.backgrounds is not None)
+        self._finalizer = weakref.finalize(self, self.renderer.close)
+        self._colours = physics.model.mat_rgba[:, :3].copy()
+        if self.backgrounds is not None and "grid" in physics.named.model.mat_rgba.axes.row.names:
+            physics.named.model.mat_rgba["grid", "a"] = ground_alpha(self.simulation.domain)
+        self.observation_space = gymnasium.spaces.Box(0, 255, (world.size, world.size, 3), np.uint8)
+        self.action_space = gymnasium.spaces.Box(self.simulation.low, self.simulation.high, dtype=np.float32)
+        self._frame: np.ndarray | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[UInt8[np.ndarray, "h w 3"], dict[str, Any]]:
+        """Start an episode: the one that belongs to `seed`, or the next of the environment's own sequence."""
+        super().reset(seed=seed)
+        state = self.begin(seed if seed is not None else int(self.np_random.integers(2**31)))
+        return self._observe(state)
+
+    def step(self, action: np.ndarray) -> tuple[UInt8[np.ndarray, "h w 3"], float, bool, bool, dict[str, Any]]:
+        state, reward, last = self.simulation.step(np.asarray(action))
+        frame, info = self._observe(state)
+        return frame, reward, False, last, info  # suite tasks only ever end by their time limit
+
+    def render(self) -> UInt8[np.ndarray, "h w 3"] | None:
+        return self._frame
+
+    def close(self) -> None:
+        self._finalizer()
+
+    def begin(self, seed: int) -> Float32[np.ndarray, " s"]:
+        """Reset physics and distractors, each from its own stream of random numbers."""
+        _, camera, colour, background = episode_streams(seed)
+        state = self.simulation.begin(seed)
+        scale, dynamic = self.level.scale, self.world.dynamic
+        self._view = view_of(self.simulation.physics, self.world.camera, self.simulation.domain)
+        self._camera_walk = camera_walk(self._view, scale, dynamic, np.random.default_rng(camera))
+        self._colour_walk = colour_walk(self._colours, scale, dynamic, np.random.default_rng(colour))
+        if self.backgrounds is not None:
+            rng = np.random.default_rng(background)
+            self._video = int(rng.integers(min(len(self.backgrounds), self.level.videos or len(self.backgrounds))))
+            self._clip = self.backgrounds.clip(self._video, self.renderer.sky)
+            self._frames, self._shown = ping_pong(len(self._clip), rng, dynamic), NO_VIDEO
+        return state
+
+    def picture(self) -> tuple[UInt8[np.ndarray, "h w 3"], Distraction]:
+        """Let the distractors move on by one frame, and draw."""
+        physics = self.simulation.physics
+        camera, colour = next(self._camera_walk), next(self._colour_walk)
+        background = np.array([NO_VIDEO, NO_VIDEO])
+        if self.level.scale > 0:  # without distractors the picture is exactly dm_control's
+            self.renderer.place_camera(*camera_pose(self._view, camera, physics.data.subtree_com[1]))
+            physics.model.mat_rgba[:, :3] = colour
+        if self.backgrounds is not None:
+            number = next(self._frames)
+            if number != self._shown:
+                self.renderer.show(self._clip[number])
+                self._shown = number
+            background = np.array([self._video, number], np.float64)
+        return self.renderer.draw(), Distraction(camera, colour - self._colours, background)
+
+    def redraw(
+        self, seed: int, physics: Float64[np.ndarray, "t p"]
+    ) -> Iterator[tuple[UInt8[np.ndarray, "h w 3"], Distraction]]:
+        """Draw a recorded episode again, as this world shows it."""
+        self.begin(seed)
+        for state in physics:
+            self.simulation.restore(state)
+            yield self.picture()
+
+    def distraction_fields(self) -> dict[str, list[int]]:
+        """Where each group lies in the recorded distractor vector: [first, behind the last]."""
+        colours = 3 * len(self._colours)
+        return {"camera": [0, 4], "colour": [4, 4 + colours], "background": [4 + colours, 6 + colours]}
+
+    def _observe(self, state: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+        physics = self.simulation.physics_state()
+        self._frame, distraction = self.picture()
+        return self._frame, {
+            "state": state,
+            "physics": physics,
+            "distractors": distraction.vector(),
+            "camera": distraction.camera,
+            "colour": distraction.colour,
+            "video": int(distraction.background[0]),
+            "video_frame": int(distraction.background[1]),
+        }
+
+
+def make(task: str, render_mode: str | None = "rgb_array", **world: Any) -> ControlEnv:
+    """Build a world by name: `make("walker-run", difficulty="hard", size=96)`."""
+    return ControlEnv(World(task, **world), render_mode=render_mode)
+
+
+for _task in TASKS:
+    gymnasium.register(
+        f"otflam/{_task}-v0", entry_point="otflam.envs.suite:make", kwargs={"task": _task}, order_enforce=False
+    )

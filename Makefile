@@ -1,0 +1,31 @@
+# Two commands do all the set-up: make demo, make test. Everything real lives in the package.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test lint bench campaign
+
+demo: $(STAMP)
+	$(BIN)/otflam demo
+
+test: $(STAMP) lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/ty check src
+
+bench: $(STAMP)
+	$(BIN)/otflam bench
+
+# The slow, exhaustive tests.
+campaign: $(STAMP)
+	$(BIN)/python -m pytest -m campaign
+
+# Runs again only when the project's dependencies change.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/otflam gl --install
+	touch $@

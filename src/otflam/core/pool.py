@@ -1,0 +1,92 @@
+"""Independent jobs in parallel processes that never outlive their parent."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from otflam.core.errors import UserError
+
+T = TypeVar("T")
+POLL_SECONDS = 0.2
+
+_worker: Any = None
+_ticks: Any = None
+
+
+def default_workers() -> int:
+    """One process per core that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_jobs(
+    make_worker: Callable[..., Any],
+    arguments: tuple,
+    jobs: Iterable[int],
+    workers: int,
+    on_tick: Callable[[int], None] = lambda ticks: None,
+) -> Iterator[int]:
+    """Yield the number of each job as it is done.
+
+    `make_worker(*arguments)` runs once in every process; the result is called as `worker(job, tick)`, where `tick()`
+    reports a small piece of progress. Jobs may finish in any order. With one worker everything stays in this process.
+    """
+    jobs = list(jobs)
+    if workers <= 1 or len(jobs) <= 1:
+        if not jobs:
+            return
+        worker = make_worker(*arguments)
+        for job in jobs:
+            worker(job, lambda: on_tick(1))
+            yield job
+        return
+    context = multiprocessing.get_context("spawn")
+    ticks, reported = context.Value("q", 0), 0
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _start, (make_worker, arguments, ticks))
+    try:
+        pending = {pool.submit(_work, job) for job in jobs}
+        while pending:
+            finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            on_tick(ticks.value - reported)
+            reported = ticks.value
+            for future in finished:
+                yield future.result()
+    except BrokenProcessPool:
+        raise UserError(
+            "a worker process died", "run the same command to continue, with fewer --workers if memory is short"
+        ) from None
+    finally:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:
+    global _worker, _ticks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    _worker, _ticks = make_worker(*arguments), ticks
+
+
+def _follow_parent() -> None:
+    """End this process when the parent is gone, even if it was killed and could not say so."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _tick() -> None:
+    with _ticks.get_lock():
+        _ticks.value += 1
+
+
+def _work(job: int) -> int:
+    _worker(job, _tick)
+    return job

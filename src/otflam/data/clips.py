@@ -1,0 +1,129 @@
+"""Clips: the frames around an anchor, at the offsets a model asks for; never across the edge of an episode.
+
+The order of clips is a pure function of (seed, step): each epoch is a pseudo-random permutation computed element by
+element, so nothing is shuffled in memory and training resumes exactly at any step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.data.store import Store
+
+ROUNDS = 4
+"""Rounds of the Feistel network: four are enough to be indistinguishable from random for our purpose."""
+
+
+class Clips(Dataset[dict[str, Tensor]]):
+    """All clips of a store, or of some of its episodes, as a plain torch dataset.
+
+    A clip is anchored at every time t for which all of t + offsets lie inside the episode. Any DataLoader takes it;
+    `batches` is faster and resumes exactly.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        offsets: Sequence[int],
+        columns: Sequence[str] = (),
+        episodes: Sequence[int] | np.ndarray | None = None,
+    ) -> None:
+        self.offsets = tuple(offsets)
+        if not self.offsets or list(self.offsets) != sorted(set(self.offsets)):
+            raise ValueError(f"offsets {self.offsets} must increase")
+        self.episodes = np.arange(len(store)) if episodes is None else np.asarray(episodes, np.int64)
+        before, after = max(0, -self.offsets[0]), max(0, self.offsets[-1])
+        counts = np.maximum(store.lengths[self.episodes] - before - after, 0)
+        if not counts.sum():
+            raise UserError(
+                f"{store.path}: no episode is long enough for frames at offsets {list(self.offsets)}",
+                f"episodes need at least {before + after + 1} frames",
+            )
+        self._ends = np.cumsum(counts)
+        self._first = store.starts[self.episodes] + before - (self._ends - counts)
+        # Plain arrays on the same memory: indexing a memmap object makes another one for every batch.
+        self._frames = np.asarray(store["frames"])
+        self._columns = {name: np.asarray(store[name]) for name in columns}
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def anchors(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
+        """Rows of the store at which the clips are anchored."""
+        return index + self._first[np.searchsorted(self._ends, index, side="right")]
+
+    def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
+        """Read many clips at once."""
+        rows = self.anchors(index)[:, None] + np.array(self.offsets)
+        columns = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
+        return Batch(torch.from_numpy(self._frames[rows]), self.offsets, columns)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Tensor]]:
+        batch = self.gather(np.asarray(indices, np.int64))
+        columns = {"frames": batch.frames, **batch.columns}
+        return [{name: column[i] for name, column in columns.items()} for i in range(len(indices))]
+
+    def batches(self, size: int, seed: int, step: int = 0) -> Iterator[Batch]:
+        """Endless random batches, beginning at any step: each clip once per epoch."""
+        while True:
+            yield self.gather(batch_order(len(self), size, seed, step))
+            step += 1
+
+
+def batch_order(count: int, size: int, seed: int, step: int) -> Int64[np.ndarray, " b"]:
+    """Which of `count` clips form batch number `step`; a batch may reach into the next epoch."""
+    position = np.arange(step * size, (step + 1) * size)
+    epochs, within = np.divmod(position, count)
+    order = np.empty(size, np.int64)
+    for epoch in np.unique(epochs):
+        chosen = epochs == epoch
+        order[chosen] = permute(within[chosen], count, np.random.SeedSequence([seed, int(epoch)]))
+    return order
+
+
+def permute(index: Int64[np.ndarray, " b"], count: int, seed: np.random.SeedSequence) -> Int64[np.ndarray, " b"]:
+    """Image of some elements under a pseudo-random permutation of range(count), without building the permutation.
+
+    A Feistel network permutes a power of four that covers the range; elements that fall outside walk on until they
+    are inside, which keeps it a permutation.
+    """
+    half = max(1, ((count - 1).bit_length() + 1) // 2)
+    mask, keys = np.uint64(2**half - 1), seed.generate_state(ROUNDS, np.uint64)
+    result, outside = index.astype(np.uint64), np.ones(len(index), bool)
+    while outside.any():
+        left, right = result[outside] >> np.uint64(half), result[outside] & mask
+        for key in keys:
+            left, right = right, left ^ (_mix(right ^ key) & mask)
+        result[outside] = (left << np.uint64(half)) | right
+        outside[outside] = result[outside] >= count
+    return result.astype(np.int64)
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """Scramble 64-bit integers (the finaliser of splitmix64)."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def split_episodes(store: Store, *shares: float) -> list[Int64[np.ndarray, " n"]]:
+    """Cut the episodes into consecutive groups by share; the shares must add up to 1."""
+    if abs(sum(shares) - 1) > 1e-9:
+        raise ValueError(f"shares {shares} do not add up to 1")
+    edges = np.round(np.cumsum([0, *shares]) * len(store)).astype(int)
+    return [np.arange(first, last) for first, last in itertools.pairwise(edges.tolist())]

@@ -1,0 +1,175 @@
+"""Episodes from the simulator into a store, in parallel, resumable, the same bits whatever the number of workers."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from otflam.core.config import from_json, to_json
+from otflam.core.errors import UserError
+from otflam.core.pool import run_jobs
+from otflam.core.provenance import versions
+from otflam.data.options import Collection
+from otflam.data.store import Column, Store, StoreWriter
+from otflam.envs.experts import make_policy, packaged_experts, parse_mix
+from otflam.envs.rollout import episode_seed, rollout
+from otflam.envs.suite import ControlEnv
+from otflam.envs.world import World
+
+KIND = "simulation"
+
+
+def collect(
+    collection: Collection,
+    out: Path,
+    workers: int,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_frames: Callable[[int], None] = lambda frames: None,
+) -> Store:
+    """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
+    if collection.episodes < 1 or (collection.steps is not None and collection.steps < 2):
+        raise UserError("an empty collection", "ask for at least one episode of at least two steps")
+    if not 0 <= collection.noise < np.inf:
+        raise UserError(f"--noise {collection.noise}", "give a standard deviation of 0 or more")
+    env = ControlEnv(collection.world)
+    steps = min(collection.steps or env.simulation.steps, env.simulation.steps)
+    for name in parse_mix(collection.mix):
+        make_policy(name, collection.world.task, env.simulation.low, env.simulation.high, collection.expert)
+    plan = {**to_json(collection), **_sources(collection, env)}
+    columns, extra = _columns(env), _about(env)
+    env.close()
+    if (out / "meta.json").exists():
+        store = Store(out)
+        if store.config == plan:
+            return store
+    writer = StoreWriter(out, columns, plan, slot=steps)
+    writer.reserve(collection.episodes * steps)
+    writer.drop_damaged()
+    done = writer.done()
+    on_start(len(done) * steps, collection.episodes * steps)
+    missing = [index for index in range(collection.episodes) if index not in done]
+    for _ in run_jobs(Collector, (collection, out, columns, plan, steps), missing, workers, on_frames):
+        pass
+    return writer.finish(extra)
+
+
+class Collector:
+    """One worker: a world, the policies and the store it writes into."""
+
+    def __init__(self, collection: Collection, out: Path, columns: dict[str, Column], plan: Any, steps: int) -> None:
+        self.collection, self.steps = collection, steps
+        self.env = ControlEnv(collection.world)
+        self.writer = StoreWriter(out, columns, plan, slot=steps)
+        self.shares = parse_mix(collection.mix)
+        low, high = self.env.simulation.low, self.env.simulation.high
+        self.policies = {
+            name: make_policy(name, collection.world.task, low, high, collection.expert) for name in self.shares
+        }
+
+    def __call__(self, index: int, tick: Callable[[], None]) -> None:
+        seed = episode_seed(self.collection.seed, index)
+        chance = np.random.default_rng([seed, 2]).random()
+        name = list(self.shares)[int(np.searchsorted(np.cumsum([*self.shares.values()])[:-1], chance, side="right"))]
+        episode = rollout(
+            self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, on_step=tick
+        )
+        info = {"seed": seed, "policy": name, "return": float(episode.rewards.sum(dtype=np.float64))}
+        self.writer.write(index, episode.columns(), info)
+
+
+def render(
+    source: Store,
+    world: World,
+    out: Path,
+    workers: int,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_frames: Callable[[int], None] = lambda frames: None,
+) -> Store:
+    """Draw the episodes of a store again, as another world shows them; everything but the pictures stays the same."""
+    collected = recorded_collection(source)
+    if world.task != collected.world.task:
+        raise UserError(f"{source.path} holds {collected.world.task}", f"it cannot be drawn as {world.task}")
+    env = ControlEnv(world)
+    plan = {**to_json(dataclasses.replace(collected, world=world)), **_sources(collected, env)}
+    plan["rendered_from"] = source.hash
+    columns = source.columns | {name: _columns(env)[name] for name in ("frames", "distractors")}
+    extra = _about(env)
+    env.close()
+    slot = int(source.lengths.max())
+    writer = StoreWriter(out, columns, plan, slot=slot)
+    writer.reserve(len(source) * slot)
+    writer.drop_damaged()
+    done = writer.done()
+    on_start(int(source.lengths[list(done)].sum()), int(source.lengths.sum()))
+    missing = [index for index in range(len(source)) if index not in done]
+    for _ in run_jobs(Redrawer, (source.path, world, out, columns, plan, slot), missing, workers, on_frames):
+        pass
+    return writer.finish(extra)
+
+
+class Redrawer:
+    """One worker that draws recorded physics states."""
+
+    def __init__(self, source: Path, world: World, out: Path, columns: dict[str, Column], plan: Any, slot: int) -> None:
+        self.source, self.env = Store(source), ControlEnv(world)
+        self.writer = StoreWriter(out, columns, plan, slot=slot)
+
+    def __call__(self, index: int, tick: Callable[[], None]) -> None:
+        rows = {name: self.source.episode(index, name) for name in self.source.columns}
+        frames, distractors = [], []
+        for frame, distraction in self.env.redraw(self.source.episodes[index]["seed"], rows["physics"]):
+            frames.append(frame)
+            distractors.append(distraction.vector())
+            tick()
+        info = {name: self.source.episodes[index][name] for name in ("seed", "policy", "return")}
+        self.writer.write(index, rows | {"frames": np.stack(frames), "distractors": np.stack(distractors)}, info)
+
+
+def recorded_collection(store: Store) -> Collection:
+    """The collection that made a store: enough to rebuild its worlds."""
+    if store.meta.get("kind") != KIND:
+        raise UserError(
+            f"{store.path} was not made by the simulator ({store.meta.get('kind')})",
+            "only collected data can be redrawn",
+        )
+    names = [field.name for field in dataclasses.fields(Collection)]
+    return from_json(
+        Collection, {name: store.config[name] for name in names if name in store.config}, "meta.json config"
+    )
+
+
+def _sources(collection: Collection, env: ControlEnv) -> dict[str, Any]:
+    """Content of what the collection uses from elsewhere, so that a changed file is not mistaken for the same."""
+    expert = Path(collection.expert) if collection.expert else packaged_experts().get(collection.world.task)
+    used = "expert" in parse_mix(collection.mix) and expert is not None
+    return {
+        "expert_digest": hashlib.blake2b(expert.read_bytes(), digest_size=16).hexdigest() if used and expert else None,
+        "background_set": env.backgrounds.name if env.backgrounds is not None else None,
+    }
+
+
+def _columns(env: ControlEnv) -> dict[str, Column]:
+    simulation, size = env.simulation, env.world.size
+    return {
+        "frames": Column("uint8", (size, size, 3)),
+        "actions": Column("float32", (simulation.action_size,)),
+        "rewards": Column("float32", ()),
+        "states": Column("float32", (simulation.state_size,)),
+        "physics": Column("float64", (simulation.physics_size,)),
+        "distractors": Column("float32", (env.distraction_fields()["background"][1],)),
+    }
+
+
+def _about(env: ControlEnv) -> dict[str, Any]:
+    return {
+        "kind": KIND,
+        "distractor_fields": env.distraction_fields(),
+        "action_low": env.simulation.low.tolist(),
+        "action_high": env.simulation.high.tolist(),
+        "versions": versions("numpy", "mujoco", "dm_control"),
+    }

@@ -1,0 +1,194 @@
+"""Video files and image folders as square frames of the stored size, decoded, shrunk and dropped one by one.
+
+Shrinking uses Pillow's triangle filter, which averages over the source pixels of each new one (so nothing aliases) and
+has no negative lobes (so edges do not ring: ringing that moves with an edge would look like motion beside it).
+
+Axes: t frames, size pixels.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.stream import VideoStream
+from jaxtyping import UInt8
+from PIL import Image, ImageOps
+
+from otflam.core.errors import UserError
+from otflam.data.options import VideoImport
+
+IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+"""Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
+
+
+@dataclass(frozen=True)
+class VideoFacts:
+    codec: str
+    lossy: bool
+    fps: float | None
+    """Of the source; image folders have none."""
+    source_size: tuple[int, int]
+    """Width and height as shown, after rotation."""
+    source_frames: int
+    """Frames decoded from the source."""
+    missing: int
+    """Frames that the time stamps promise and the decoder did not give: a damaged file, or one of variable rate."""
+    kept: tuple[int, ...]
+    """The source's number of every frame returned."""
+
+
+class UnusableVideoError(UserError):
+    """One source that cannot become an episode; the import goes on without it."""
+
+    def __init__(self, path: Path, problem: str, cure: str) -> None:
+        super().__init__(f"{path}: {problem}", cure)
+        self.reason = f"{problem}: {cure}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What one frame came from."""
+
+    codec: str
+    lossy: bool
+    fps: float | None
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One source frame that is not converted yet, so that a frame that is not kept costs no conversion."""
+
+    load: Callable[[], Image.Image]
+    origin: Origin
+    time: Fraction = Fraction()
+    turns: int = 0
+    """Quarter turns counter-clockwise that show it upright."""
+    aspect: float = 1.0
+    """Width of a source pixel over its height."""
+
+
+def decode_video(path: Path, config: VideoImport) -> tuple[UInt8[np.ndarray, "t size size 3"], VideoFacts]:
+    """Read a video file or image folder as square frames, or raise UnusableVideoError with the reason."""
+    pictures = _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
+    # A bytearray grows in place: a list of frames would need their memory twice when it is joined.
+    pixels, kept, count, origin, start, end = bytearray(), [], 0, None, Fraction(), Fraction()
+    for count, (picture, keep) in enumerate(_mark_nearest(pictures, config.fps), start=1):
+        origin = picture.origin if origin is None or picture.origin.lossy else origin
+        start, end = (picture.time if count == 1 else start), picture.time
+        if keep:
+            square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
+            pixels += np.rot90(square, picture.turns).tobytes()
+            kept.append(count - 1)
+    if origin is None or len(kept) < config.min_frames:
+        number = f"{len(kept)} frame{'s' * (len(kept) != 1)}" + (f" at {config.fps:g} fps" if config.fps else "")
+        few = "a transition needs at least 2" if len(kept) < 2 else f"fewer than the {config.min_frames} asked for"
+        raise UnusableVideoError(path, number, few)
+    missing = round((end - start) * Fraction(origin.fps or 0)) + 1 - count
+    missing = missing if missing > 1 + count // 50 else 0  # rates and time stamps are rounded
+    frames = np.frombuffer(pixels, np.uint8).reshape(-1, config.size, config.size, 3)
+    return frames, VideoFacts(origin.codec, origin.lossy, origin.fps, origin.size, count, missing, tuple(kept))
+
+
+def _mark_nearest(pictures: Iterator[Picture], fps: float | None) -> Iterator[tuple[Picture, bool]]:
+    """Say of each picture whether it is the nearest to one of the times 0, 1/fps, 2/fps ... (all are, without fps)."""
+    if fps is None:
+        yield from ((picture, True) for picture in pictures)
+        return
+    # A picture is nearest to the times up to the middle between it and the next; exact fractions make ties repeatable.
+    rate, passed, first, previous = Fraction(fps), -1, None, None
+    for picture in pictures:
+        if previous is not None and first is not None:
+            reached = math.floor(((previous.time + picture.time) / 2 - first) * rate)
+            yield previous, reached > passed
+            passed = max(passed, reached)
+        first, previous = picture.time if first is None else first, picture
+    if previous is not None and first is not None:
+        yield previous, math.floor((previous.time - first) * rate) > passed
+
+
+def fit_square(image: Image.Image, size: int, fit: str, aspect: float = 1.0) -> UInt8[np.ndarray, "size size 3"]:
+    """Crop or pad an image to a square around its centre, keeping proportions; `aspect` is that of its pixels."""
+    width, height = image.width * aspect, float(image.height)
+    if fit == "crop":
+        side = min(width, height)
+        across, down = max(1, round(side / aspect)), max(1, round(side))
+        # Whole pixels, because a fraction would blur images that need no resizing at all.
+        left, top = (image.width - across) // 2, (image.height - down) // 2
+        box = (left, top, left + across, top + down)
+        # Cut first: with `box`, resize would mix in what lies beyond the edge.
+        return np.asarray(image.crop(box).resize((size, size), Image.Resampling.BILINEAR))
+    scale = size / max(width, height)
+    inner = image.resize((max(1, round(width * scale)), max(1, round(height * scale))), Image.Resampling.BILINEAR)
+    canvas = Image.new("RGB", (size, size))
+    canvas.paste(inner, ((size - inner.width) // 2, (size - inner.height) // 2))
+    return np.asarray(canvas)
+
+
+def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
+    """Decode a file's first video stream."""
+    number = 0
+    try:
+        # The white list keeps a playlist in the folder from opening network addresses.
+        with av.open(str(path.resolve()), options={"protocol_whitelist": "file"}) as container:
+            # ffmpeg draws any .txt as a terminal.
+            if not container.streams.video or container.format.name == "tty":
+                raise UnusableVideoError(path, "no video stream", "it is no video")
+            stream = container.streams.video[0]
+            stream.thread_type = "AUTO"
+            rate = stream.average_rate or stream.guessed_rate
+            if config.fps and (not rate or rate < 0.99 * config.fps):
+                slow = f"{float(rate):g} fps, slower than the {config.fps:g} asked for" if rate else "no frame rate"
+                raise UnusableVideoError(path, slow, "frames are never invented, choose a lower --fps or none")
+            aspect = float(stream.sample_aspect_ratio or 1)
+            for number, frame in enumerate(container.decode(stream)):
+                turns = round(frame.rotation / 90) % 4
+                size = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
+                origin = Origin(stream.codec.canonical_name, _is_lossy(stream), float(rate) if rate else None, size)
+                stamped = frame.pts is not None and frame.time_base
+                time = frame.pts * frame.time_base if stamped else Fraction(number) / (rate or 1)
+                yield Picture(frame.to_image, origin, time, turns, aspect)
+    except av.FFmpegError as error:
+        where = f"cannot be decoded after frame {number}" if number else "is not a readable video"
+        raise UnusableVideoError(path, where, error.strerror or str(error)) from None
+
+
+def _is_lossy(stream: VideoStream) -> bool:
+    """Whether the codec may have changed pixels, by ffmpeg's own table; what cannot be known counts as lossy."""
+    codec = stream.codec
+    if codec.canonical_name == "gif":
+        return True  # the codec keeps its pixels, but they were cut to 256 colours, mostly with dither that flickers
+    if codec.lossless and codec.lossy:
+        # H.264 and H.265 can be either, and the stream does not say. Those who code RGB nearly always mean lossless.
+        return not (stream.format.name or "").startswith("gbr")
+    return not codec.lossless
+
+
+def _folder_pictures(folder: Path, config: VideoImport) -> Iterator[Picture]:
+    """Open a folder's images in natural order."""
+    if config.fps:
+        raise UnusableVideoError(folder, "image folders have no frame rate", "import them without --fps")
+    files = [file for file in folder.iterdir() if file.suffix.lower() in IMAGES and not file.name.startswith(".")]
+    for file in sorted(files, key=lambda file: natural_key(file.name)):
+        try:
+            with Image.open(file) as opened:
+                if opened.mode.startswith(("I", "F")):  # Pillow would clip these to white
+                    raise UnusableVideoError(folder, f"{file.name} has more than 8 bits", "convert the images")
+                codec = (opened.format or "").lower()
+                image = ImageOps.exif_transpose(opened).convert("RGB")
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise UnusableVideoError(folder, f"{file.name} is not a readable image", str(error)) from None
+        lossy = codec in ("jpeg", "mpo", "webp")
+        yield Picture(lambda image=image: image, Origin(codec, lossy, None, image.size))
+
+
+def natural_key(name: str) -> tuple[list[str | int], str]:
+    """Sorts frame2 before frame10; the name itself parts 01 from 1."""
+    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", name))], name

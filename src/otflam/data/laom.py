@@ -1,0 +1,180 @@
+"""LAOM's HDF5 files, in and out: a group "0", "1", … for each trajectory, with arrays obs, states and actions.
+
+h5py comes with `otflam[hdf5]` and is imported only when a file is touched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from otflam.core.errors import UserError
+from otflam.core.files import replacing
+from otflam.data.store import Column, Store, StoreWriter
+
+ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
+"""Our column, the element type and the number of axes of each array of a trajectory."""
+LOW, HIGH = -1.0, 1.0
+
+
+def import_laom(file: Path, out: Path, on_progress: Callable[[int, int], None] | None = None) -> Store:
+    """Copy a LAOM file into a store, one trajectory at a time; run again to continue an interrupted import."""
+    if not file.is_file():
+        raise UserError(f"{file} does not exist", "give a LAOM .hdf5 file")
+    with _reading(file):
+        root = _h5py().File(file, "r")
+    with root:
+        with _reading(file):
+            groups = _groups(root, file)
+            columns = _columns(groups, file)
+            facts = _root_facts(root, columns["frames"], file)
+        writer = StoreWriter(out, columns, {"file": file.name, "bytes": file.stat().st_size})
+        writer.drop_damaged()
+        done = writer.done()
+        for index, group in enumerate(groups):
+            if index not in done:
+                with _reading(file):
+                    rows, info = _trajectory(group, file)
+                writer.append(index, rows, info)
+            if on_progress:
+                on_progress(index + 1, len(groups))
+    episodes = writer.done().values()
+    total = sum(episode["length"] for episode in episodes) * math.prod(columns["actions"].shape)
+    changed = sum(episode["actions_clipped"] for episode in episodes)
+    clipped = {"low": LOW, "high": HIGH, "fraction": changed / total}
+    return writer.finish({"kind": "laom", **facts, "actions_clipped": clipped})
+
+
+def export_laom(store: Store, out: Path) -> None:
+    """Write a store's frames, states and actions as a LAOM file, with its root attributes as far as they are known."""
+    h5py = _h5py()
+    for column, dtype, axes in ARRAYS.values():
+        store[column]  # a missing one is named
+        spec = store.columns[column]
+        if spec.dtype != dtype or len(spec.shape) != axes - 1:
+            raise UserError(f"{store.path}: {column} is {spec.dtype}{list(spec.shape)}", f"LAOM's files hold {dtype}")
+    if len(set(store.lengths)) > 1:
+        # Their reader takes the first trajectory's length for all, so such a file would be misread.
+        raise UserError(f"{store.path} has episodes of unequal length", "LAOM's reader needs equal ones")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as temporary, h5py.File(temporary, "w") as root:
+        root.attrs.update(_root_attributes(store))
+        for index, episode in enumerate(store.episodes):
+            group = root.create_group(str(index))
+            for name, (column, _, _) in ARRAYS.items():
+                group.create_dataset(name, data=store.episode(index, column))
+            if episode.get("return") is not None:
+                group.attrs["traj_return"] = episode["return"]
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise UserError("LAOM files need h5py, which is not installed", "pip install 'otflam[hdf5]'") from None
+    return h5py
+
+
+@contextmanager
+def _reading(file: Path) -> Generator[None]:
+    """Turn what h5py raises over a damaged file into one clear line."""
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError) as error:
+        raise UserError(f"{file} is not a readable HDF5 file ({error})", "download or copy it again") from None
+
+
+def _groups(root: Any, file: Path) -> list[Any]:
+    """The trajectories by number: as names, 10 would come before 2."""
+    for name in root:
+        if not name.isdecimal() or not hasattr(root[name], "keys"):
+            raise UserError(f"{file}: {name!r} is not a trajectory", "LAOM's are groups named 0, 1, 2, …")
+    if not len(root):
+        raise UserError(f"{file} has no trajectories", "LAOM's are groups named 0, 1, 2, …")
+    return [root[name] for name in sorted(root, key=int)]
+
+
+def _columns(groups: list[Any], file: Path) -> dict[str, Column]:
+    """Check the layout of every trajectory before anything is copied, and return the columns they share."""
+    columns: dict[str, Column] = {}
+    for group in groups:
+        where, lengths = f"{file}: trajectory {group.name.strip('/')}", set()
+        for name, (column, dtype, axes) in ARRAYS.items():
+            if name not in group:
+                raise UserError(f"{where} has no {name!r}", f"LAOM's have {', '.join(ARRAYS)}")
+            array = group[name]
+            if array.dtype != dtype or array.ndim != axes or (name == "obs" and array.shape[-1] != 3):
+                expected = f"{dtype}[t, h, w, 3]" if name == "obs" else f"{dtype}[t, n]"
+                raise UserError(f"{where}: {name} is {array.dtype}{list(array.shape)}", f"expected {expected}")
+            spec = Column(dtype, tuple(array.shape[1:]))
+            if columns.setdefault(column, spec) != spec:
+                raise UserError(f"{where}: {name} is {spec.shape}", f"those before it are {columns[column].shape}")
+            lengths.add(len(array))
+        if len(lengths) > 1 or max(lengths) < 2:
+            raise UserError(f"{where} has arrays of length {sorted(lengths)}", "expected one length of at least 2")
+    return columns
+
+
+def _trajectory(group: Any, file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read one trajectory and what is known of it."""
+    rows = {column: group[name][:] for name, (column, _, _) in ARRAYS.items()}
+    # LAOM stores the means of its PPO policies, which its environments clip before they act.
+    clipped = np.clip(rows["actions"], LOW, HIGH)
+    info = {
+        "return": _number(group.attrs.get("traj_return"), f"{file}: traj_return of {group.name.strip('/')}"),
+        "actions_clipped": int((clipped != rows["actions"]).sum()),
+    }
+    if "original_traj_idx" in group.attrs:  # files of labelled subsets say where each came from
+        info["original"] = int(group.attrs["original_traj_idx"])
+    return {**rows, "actions": clipped}, info
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    number = _plain(value)
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        raise UserError(f"{where} is {number!r}", "expected a finite number")
+    return float(number)
+
+
+def _root_facts(root: Any, frames: Column, file: Path) -> dict[str, Any]:
+    """The root attributes in our words; those that are not there are None."""
+    attributes = {name: _plain(value) for name, value in root.attrs.items()}
+    size = attributes.get("img_hw", frames.shape[0])
+    if {size} != set(frames.shape[:2]):
+        raise UserError(f"{file}: img_hw is {size}, obs are {frames.shape}", "expected square frames of that size")
+    domain, task = attributes.get("domain_name"), attributes.get("task_name")
+    return {
+        "task": f"{domain}-{task}" if domain and task else None,
+        "difficulty": attributes.get("difficulty"),
+        "dynamic": attributes.get("dynamic"),
+        "size": size,
+        "split": attributes.get("split"),
+        "return": _number(attributes.get("dataset_return"), f"{file}: dataset_return"),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as a plain Python value; a list becomes a tuple, so that it can be compared."""
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    value = value.decode() if isinstance(value, bytes) else value
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _root_attributes(store: Store) -> dict[str, Any]:
+    """LAOM's root attributes from what the store says of itself."""
+    known = {**store.config, **store.config.get("world", {}), **store.meta}
+    attributes = {name: known.get(name) for name in ("difficulty", "dynamic", "split")}
+    if known.get("task"):
+        attributes["domain_name"], _, attributes["task_name"] = known["task"].partition("-")
+    returns = [episode["return"] for episode in store.episodes if episode.get("return") is not None]
+    mean = sum(returns) / len(store) if len(returns) == len(store) else None
+    attributes["dataset_return"] = mean if known.get("return") is None else known["return"]
+    attributes["img_hw"] = store.columns["frames"].shape[0]
+    return {name: value for name, value in attributes.items() if isinstance(value, str | bool | int | float)}

@@ -1,0 +1,135 @@
+"""Import own videos: files that ffmpeg reads, and folders of image frames, become episodes of a store.
+
+Codecs matter because a latent action is read from small changes between frames, and lossy codecs change exactly those.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otflam.core.config import to_json
+from otflam.core.errors import UserError
+from otflam.core.provenance import versions
+from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, natural_key
+from otflam.data.labels import read_actions
+from otflam.data.options import VideoImport
+from otflam.data.store import JOURNAL, Column, Store, StoreWriter
+
+LOG = logging.getLogger(__name__)
+LOSSY_NOTE = (
+    "lossy compression disturbs motion (H.264 at crf 18 changes gradient differences by about half); "
+    "keep lossless sources if you can, e.g. libx264rgb at crf 0 or PNG frames"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    name: str
+    """Relative to the imported folder, with forward slashes."""
+    path: Path
+    bytes: int
+
+    @property
+    def aliases(self) -> tuple[str, str, str]:
+        """Names by which an actions file may call this source, the most exact first."""
+        bare = self.name if self.path.is_dir() else self.name.removesuffix(self.path.suffix)
+        return self.name, bare, bare.rpartition("/")[2]
+
+
+def import_videos(
+    folder: Path,
+    out: Path,
+    config: VideoImport,
+    report: Callable[[str], None] = LOG.warning,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Store:
+    """Turn every video and image folder under `folder` into an episode; run again to continue an interrupted import."""
+    _check(config)
+    sources = find_sources(folder, out, config)
+    actions = read_actions(Path(config.actions), [source.aliases for source in sources]) if config.actions else None
+    columns = {"frames": Column("uint8", (config.size, config.size, 3))}
+    if actions:
+        columns |= {"actions": Column("float32", (len(actions.names),)), "action_mask": Column("bool", ())}
+    files = [[source.name, source.bytes] for source in sources]
+    digest = actions.digest if actions else None
+    writer = StoreWriter(out, columns, {**to_json(config), "files": files, "actions_digest": digest})
+    writer.drop_damaged()
+    done, skipped = writer.done(), []
+    for index, source in enumerate(sources):
+        if index not in done:
+            try:
+                frames, facts = decode_video(source.path, config)
+            except UnusableVideoError as error:
+                skipped.append({"source": source.name, "reason": error.reason})
+                report(f"skipped {source.name}: {error.reason}")
+            else:
+                if facts.missing:
+                    report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
+                labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
+                writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
+        if on_progress:
+            on_progress(index + 1, len(sources))
+    if not (episodes := writer.done()):
+        _withdraw(out, columns)
+        raise UserError(f"nothing under {folder} can be imported", f"{skipped[0]['source']}: {skipped[0]['reason']}")
+    if lossy := [episode for episode in episodes.values() if episode["lossy"]]:
+        codecs = ", ".join(sorted({episode["codec"] for episode in lossy}))
+        report(f"{len(lossy)} of {len(episodes)} episodes come from lossy sources ({codecs}): {LOSSY_NOTE}")
+    extra = {"kind": "videos", "versions": versions("av", "numpy", "pillow")}
+    return writer.finish({**extra, "skipped": skipped, "action_names": list(actions.names) if actions else None})
+
+
+def _withdraw(out: Path, columns: dict[str, Column]) -> None:
+    """Take away the plan of an import that gave nothing, because it would stop the next one."""
+    for name in ("plan.json", JOURNAL, *(f"{column}.npy" for column in columns)):
+        (out / name).unlink()
+    out.rmdir()
+
+
+def _check(config: VideoImport) -> None:
+    if config.size < 1:
+        raise UserError(f"size is {config.size}", "choose a number of pixels such as 64")
+    if config.min_frames < 2:
+        raise UserError(f"min-frames is {config.min_frames}", "a transition needs at least 2")
+    if config.fps is not None and not 0 < config.fps < math.inf:
+        raise UserError(f"fps is {config.fps}", "choose a positive rate such as 15")
+
+
+def _episode_info(source: Source, facts: VideoFacts, config: VideoImport) -> dict[str, Any]:
+    return {
+        "source": source.name,
+        "codec": facts.codec,
+        "lossy": facts.lossy,
+        "source_size": facts.source_size,
+        "source_fps": facts.fps,
+        "fps": config.fps or facts.fps,
+    }
+
+
+def find_sources(folder: Path, out: Path, config: VideoImport) -> list[Source]:
+    """Every video file and every folder of images under `folder` (or the one file it is), in natural order."""
+    if folder.is_file():
+        return [Source(folder.name, folder, folder.stat().st_size)]
+    if not folder.is_dir():
+        raise UserError(f"{folder} does not exist", "give a folder of videos or image folders, or one video file")
+    ignored = {out.resolve(), Path(config.actions).resolve() if config.actions else None}
+    found: list[Source] = []
+    for parent, folders, names in os.walk(folder.resolve()):
+        here = Path(parent)
+        folders[:] = [name for name in folders if not name.startswith(".") and here / name not in ignored]
+        paths = [here / name for name in names if not name.startswith(".") and here / name not in ignored]
+        files = [path for path in paths if path.is_file()]  # broken links and pipes are none
+        images = [file for file in files if file.suffix.lower() in IMAGES]
+        for path in [*(set(files) - set(images)), *([here] if images else [])]:
+            relative = path.relative_to(folder.resolve()).as_posix()
+            size = sum(file.stat().st_size for file in images) if path == here else path.stat().st_size
+            found.append(Source(here.name if relative == "." else relative, path, size))
+    if not found:
+        raise UserError(f"no videos or image folders under {folder}", "is this the right folder?")
+    return sorted(found, key=lambda source: natural_key(source.name))

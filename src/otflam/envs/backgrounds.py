@@ -1,0 +1,179 @@
+"""Background videos of a Distracting Control Suite: a built-in set, DAVIS-2017, or any folder of videos.
+
+The built-in clips need no download: each is drawn from its seed. Every size shows the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import cycle, islice
+from pathlib import Path
+
+import av
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+from PIL.Image import Resampling
+
+from otflam.core.errors import UserError, require_name
+from otflam.envs.scenery import NATIVE, THEMES, film_scene
+
+SPLITS = ("train", "validation")
+DAVIS = {
+    "train": """bear bmx-bumps boat boxing-fisheye breakdance-flare bus car-turn cat-girl classic-car color-run
+        crossing dance-jump dancing disc-jockey dog-agility dog-gooses dogs-scale drift-turn drone elephant flamingo
+        hike hockey horsejump-low kid-football kite-walk koala lady-running lindy-hop longboard lucia mallard-fly
+        mallard-water miami-surf motocross-bumps motorbike night-race paragliding planes-water rallye rhino
+        rollerblade schoolgirls scooter-board scooter-gray sheep skate-park snowboard soccerball stroller stunt surf
+        swing tennis tractor-sand train tuk-tuk upside-down varanus-cage walking""",
+    "validation": """bike-packing blackswan bmx-trees breakdance camel car-roundabout car-shadow cows dance-twirl dog
+        dogs-jump drift-chicane drift-straight goat gold-fish horsejump-high india judo kite-surf lab-coat libby
+        loading mbike-trick motocross-jump paragliding-launch parkour pigs scooter-black shooting soapbox""",
+}
+
+
+def open_backgrounds(source: str, split: str) -> Backgrounds:
+    """Open the clips of one split: of the built-in set if `source` is "builtin", else of the folder it names."""
+    require_name("split", split, SPLITS)
+    if source != "builtin":
+        return _open_folder(Path(source).expanduser(), split)
+    titles = tuple(f"builtin-{split}-{index:02d}" for index in range(60 if split == "train" else 30))
+    return BuiltinBackgrounds("builtin-v1", titles, split)
+
+
+def ping_pong(length: int, rng: np.random.Generator, dynamic: bool) -> Iterator[int]:
+    """Frame numbers for ever: from a random frame in a random direction, back at each end; one frame if not dynamic."""
+    # Drawn now, not at the first step, so that others who share the generator are not affected by when that is.
+    start, backwards = int(rng.integers(length)), bool(rng.integers(2))
+    there_and_back = [*range(length), *range(length - 2, 0, -1)]
+    first = -start % len(there_and_back) if backwards else start
+    return islice(cycle(there_and_back), first, None) if dynamic else cycle([start])
+
+
+@dataclass(frozen=True)
+class Backgrounds(ABC):
+    """Numbered clips to show behind an environment; `name` stands for the set in data records."""
+
+    name: str
+    titles: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.titles)
+
+    @abstractmethod
+    def draw(self, index: int, size: int) -> Iterator[Image.Image]:
+        """The frames of a clip, one by one, squeezed to a square."""
+
+    def clip(self, index: int, size: int) -> UInt8[np.ndarray, "frames size size 3"]:
+        """All frames of a clip; read-only, because the last few clips are kept and shared."""
+        return _draw_clip(self, index, size)
+
+
+@lru_cache(maxsize=4)  # at reference quality a clip takes up to 170 MB
+def _draw_clip(backgrounds: Backgrounds, index: int, size: int) -> UInt8[np.ndarray, "frames size size 3"]:
+    frames = np.stack([np.asarray(frame) for frame in backgrounds.draw(index, size)])
+    frames.flags.writeable = False
+    return frames
+
+
+# --- Folders ---------------------------------------------------------------------------------------------------------
+
+IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
+VIDEOS = {".mp4", ".avi", ".mov", ".mkv", ".webm", ".gif"}
+MAX_FRAMES = 1000
+"""A longer clip is cut here: an episode has 1000 steps, and a whole film would not fit in memory."""
+
+
+@dataclass(frozen=True)
+class FolderBackgrounds(Backgrounds):
+    """Clips from disk: each is one video file, or the images of one sub-folder in the order of their names."""
+
+    files: tuple[tuple[Path, ...], ...]
+
+    def draw(self, index: int, size: int) -> Iterator[Image.Image]:
+        return (frame.resize((size, size), Resampling.BICUBIC) for frame in _read_frames(self.files[index]))
+
+
+def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
+    if not folder.is_dir():
+        raise UserError(f"no folder {folder} to take background videos from", "give an existing folder, or 'builtin'")
+    davis_root = folder / "JPEGImages" / "480p"
+    root = davis_root if davis_root.is_dir() else folder.resolve()
+    try:
+        found = _find_clips(root)
+        sizes = sorted(
+            (file.relative_to(root).as_posix(), file.stat().st_size) for clip in found for file in found[clip]
+        )
+    except OSError as error:
+        raise UserError(f"cannot list {root} ({error})", "make the folder and all in it readable") from error
+    if not found:
+        cure = f"it needs one sub-folder of images per video, or video files ({' '.join(sorted(VIDEOS))})"
+        raise UserError(f"no background videos in {root}", cure)
+    is_davis = any(title in " ".join(DAVIS.values()).split() for title in found)
+    titles = [title for title in DAVIS[split].split() if title in found] if is_davis else _halve(sorted(found), split)
+    if not titles:
+        cure = "unpack all of DAVIS-2017 trainval 480p there, or rename the sub-folders if they are not DAVIS"
+        raise UserError(f"{root} has none of the {split} videos of DAVIS-2017", cure)
+    digest = hashlib.sha256(repr(sizes).encode()).hexdigest()[:12]
+    name = f"folder:{'davis-' * is_davis}{root.name}:{digest}"
+    return FolderBackgrounds(name, tuple(titles), tuple(found[title] for title in titles))
+
+
+def _find_clips(root: Path) -> dict[str, tuple[Path, ...]]:
+    clips = {}
+    for entry in root.iterdir():
+        if entry.is_dir():
+            images = (file for file in entry.iterdir() if file.suffix.lower() in IMAGES)
+            clips[entry.name] = tuple(sorted(file for file in images if not file.name.startswith(".")))
+        elif entry.suffix.lower() in VIDEOS:
+            clips[entry.name] = (entry,)
+    return {title: files for title, files in clips.items() if files and not title.startswith(".")}
+
+
+def _halve(titles: list[str], split: str) -> list[str]:
+    """The first two thirds train and the rest validate; a single clip does both."""
+    border = max(1, 2 * len(titles) // 3)
+    return titles[:border] if split == "train" else titles[border:] or titles
+
+
+def _read_frames(files: tuple[Path, ...]) -> Iterator[Image.Image]:
+    is_video = files[0].suffix.lower() in VIDEOS
+    return islice(_decode_video(files[0]) if is_video else map(_read_image, files), MAX_FRAMES)
+
+
+def _read_image(path: Path) -> Image.Image:
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise UserError(f"cannot read the image {path} ({error})", "replace the file or remove it") from error
+
+
+def _decode_video(path: Path) -> Iterator[Image.Image]:
+    try:
+        with av.open(str(path)) as container:
+            frame = None
+            for frame in container.decode(video=0):
+                yield frame.to_image()
+            if frame is None:
+                raise ValueError("it has no frames")
+    except (av.FFmpegError, OSError, ValueError, IndexError) as error:
+        raise UserError(f"cannot decode the video {path} ({error})", "re-encode it as mp4, or remove it") from error
+
+
+@dataclass(frozen=True)
+class BuiltinBackgrounds(Backgrounds):
+    """Clips drawn from their seeds: the same bits in every process."""
+
+    split: str
+
+    def draw(self, index: int, size: int) -> Iterator[Image.Image]:
+        seeds = np.random.SeedSequence([20260, SPLITS.index(self.split), range(len(self))[index]])
+        method = Resampling.BOX if size < NATIVE else Resampling.BICUBIC
+        # Neighbours differ in theme, so that even the first few clips are varied.
+        scene = film_scene(np.random.Generator(np.random.PCG64(seeds)), index % len(THEMES))
+        return (frame.resize((size, size), method) for frame in scene)

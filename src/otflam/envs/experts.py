@@ -1,0 +1,217 @@
+"""Policies that make data: trained experts, random play, doing nothing, and mixtures of them.
+
+Experts are evaluated with numpy in double precision and rounded to float32 at the end, so that workers start without
+torch and the differences between processors' matrix kernels do not reach the recorded actions.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import safetensors
+from jaxtyping import Float32, Float64
+from safetensors.numpy import load_file, save_file
+
+from otflam.core.errors import UserError, unknown_name
+from otflam.core.files import replacing
+from otflam.envs.rollout import Observation, Policy, episode_seed, state_return
+from otflam.envs.simulation import Simulation
+
+WEIGHTS = resources.files("otflam.envs") / "weights"
+OBSERVATION_LIMIT = 10.0
+"""Normalised observations are clipped here, in our experts and in published PPO ones."""
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A multi-layer perceptron on normalised simulator states."""
+
+    mean: Float64[np.ndarray, " s"]
+    std: Float64[np.ndarray, " s"]
+    layers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    """Weight [out, in] and bias of every linear layer."""
+    activation: Literal["relu", "tanh"]
+    squash: bool
+    """Whether the output passes through tanh; else it is clipped to the bounds when executed."""
+
+    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
+        return self.action(observation.state)
+
+    def action(self, state: Float32[np.ndarray, " s"]) -> Float32[np.ndarray, " a"]:
+        if state.shape != self.mean.shape:
+            raise UserError(
+                f"an expert for {len(self.mean)}-dimensional states in a task with {len(state)}",
+                "use the expert of this task",
+            )
+        x = np.clip((state - self.mean) / self.std, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+        for weight, bias in self.layers[:-1]:
+            x = weight @ x + bias
+            x = np.maximum(x, 0) if self.activation == "relu" else np.tanh(x)
+        weight, bias = self.layers[-1]
+        x = weight @ x + bias
+        return (np.tanh(x) if self.squash else x).astype(np.float32)
+
+    def save(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Write float32 weights with a description of where they come from."""
+        tensors = {"mean": self.mean, "std": self.std}
+        for number, (weight, bias) in enumerate(self.layers):
+            tensors |= {f"layers.{number}.weight": weight, f"layers.{number}.bias": bias}
+        # One entry, because safetensors writes several in random order and equal experts should be equal files.
+        text = json.dumps({"activation": self.activation, "squash": self.squash, **about}, sort_keys=True)
+        with replacing(path) as temporary:
+            save_file({k: np.ascontiguousarray(v, np.float32) for k, v in tensors.items()}, temporary, {"about": text})
+
+
+class Random:
+    """Uniform actions."""
+
+    def __init__(self, low: Float32[np.ndarray, " a"], high: Float32[np.ndarray, " a"]) -> None:
+        self.low, self.high = low, high
+
+    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
+        return rng.uniform(self.low, self.high).astype(np.float32)
+
+
+class Zero:
+    """No action at all."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
+        return np.zeros(self.size, np.float32)
+
+
+def packaged_experts() -> dict[str, Path]:
+    """The experts that come with the package, by task."""
+    return {Path(str(file)).stem: Path(str(file)) for file in WEIGHTS.iterdir() if file.name.endswith(".safetensors")}
+
+
+def load_expert(task: str, file: str | None = None) -> Expert:
+    """The packaged expert of a task, or one from a file: ours (.safetensors) or a LAOM/CleanRL PPO checkpoint."""
+    if file is None:
+        packaged = packaged_experts()
+        if task not in packaged:
+            raise UserError(
+                f"no packaged expert for {task!r} (there is one for {', '.join(sorted(packaged))})",
+                f"train one with 'otflam expert train {task}', or use --mix random=1",
+            )
+        return _load_safetensors(packaged[task])
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"no expert file at {path}", "check the path given to --expert")
+    return _load_safetensors(path) if path.suffix == ".safetensors" else _load_ppo(path)
+
+
+def make_policy(name: str, task: str, low: np.ndarray, high: np.ndarray, expert: str | None = None) -> Policy:
+    """A policy by name: expert, random or zero."""
+    if name == "expert":
+        return load_expert(task, expert)
+    if name == "random":
+        return Random(low, high)
+    if name == "zero":
+        return Zero(len(low))
+    raise unknown_name("policy", name, POLICIES)
+
+
+POLICIES = ("expert", "random", "zero")
+
+
+def parse_mix(text: str) -> dict[str, float]:
+    """Read shares such as `expert=0.8,random=0.2`; they must add up to 1."""
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.strip().partition("=")
+        if name not in POLICIES:
+            raise unknown_name("policy in --mix", name, POLICIES)
+        try:
+            shares[name] = float(share or 1)
+        except ValueError:
+            raise UserError(f"share {share!r} in --mix", "write e.g. expert=0.8,random=0.2") from None
+    if not all(share >= 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
+        raise UserError(f"--mix {text}", "shares must not be negative and must add up to 1")
+    return shares
+
+
+def expert_returns(
+    task: str,
+    policy: str,
+    expert: str | None,
+    episodes: int,
+    seed: int,
+    on_episode: Callable[[int], None] = lambda count: None,
+) -> Float64[np.ndarray, " n"]:
+    """Returns of a state-based policy over full episodes."""
+    if episodes < 1:
+        raise UserError(f"--episodes {episodes}", "ask for at least one")
+    simulation, returns = Simulation(task), []
+    player = make_policy(policy, task, simulation.low, simulation.high, expert)
+    for index in range(episodes):
+        returns.append(state_return(simulation, player, episode_seed(seed, index)))
+        on_episode(1)
+    return np.array(returns)
+
+
+def _load_safetensors(path: Path) -> Expert:
+    try:
+        tensors = load_file(path)
+        with safetensors.safe_open(path, "np") as file:
+            about = json.loads((file.metadata() or {})["about"])
+        layers = []
+        while f"layers.{len(layers)}.weight" in tensors:
+            number = len(layers)
+            weight, bias = (tensors[f"layers.{number}.{part}"].astype(np.float64) for part in ("weight", "bias"))
+            layers.append((weight, bias))
+        if about["activation"] not in ("relu", "tanh") or not layers:
+            raise KeyError("layers")
+        return Expert(
+            tensors["mean"].astype(np.float64),
+            tensors["std"].astype(np.float64),
+            tuple(layers),
+            "relu" if about["activation"] == "relu" else "tanh",
+            bool(about["squash"]),
+        )
+    except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
+        raise UserError(f"{path} is not an expert ({error})", "it must come from 'otflam expert train'") from None
+
+
+def _load_ppo(path: Path) -> Expert:
+    """Read a CleanRL-style PPO agent: `actor_mean.N` layers with tanh and a running mean and variance of the states."""
+    import torch  # late: the packaged experts and the workers do not need it
+
+    cure = "it must be the state dict of a PPO agent with actor_mean.N layers and running observation statistics"
+    try:
+        # weights_only reads tensors and plain containers and refuses to run anything else the pickle asks for.
+        with warnings.catch_warnings(action="ignore"):
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        raise UserError(f"{path} cannot be read as a checkpoint ({str(error).splitlines()[0]})", cure) from None
+    for key in ("model", "agent", "state_dict"):
+        if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
+            loaded = loaded[key]
+    if not isinstance(loaded, dict):
+        raise UserError(f"{path} holds a {type(loaded).__name__}", cure)
+    tensors = {k: v.double().numpy() for k, v in loaded.items() if isinstance(v, torch.Tensor)}
+    numbers = sorted(int(m[1]) for k in tensors if (m := re.fullmatch(r"(?:.*\.)?actor_mean\.(\d+)\.weight", k)))
+    prefix = next((k.split("actor_mean.")[0] for k in tensors if "actor_mean." in k), "")
+    names = [[f"{prefix}actor_mean.{number}.{part}" for part in ("weight", "bias")] for number in numbers]
+    layers = tuple((tensors[weight], tensors[bias]) for weight, bias in names if weight in tensors and bias in tensors)
+    statistics = {
+        part: [v.ravel() for k, v in tensors.items() if re.search(rf"(^|[._]){part}$", k) and "actor" not in k]
+        for part in ("mean", "var")
+    }
+    if not layers or any(len(found) != 1 for found in statistics.values()):
+        raise UserError(f"{path} has the wrong tensors ({', '.join(list(tensors)[:6])} …)", cure)
+    mean, variance = statistics["mean"][0], statistics["var"][0]
+    if not mean.shape == variance.shape == (layers[0][0].shape[1],):
+        raise UserError(f"{path}: statistics of size {mean.size} for {layers[0][0].shape[1]} inputs", cure)
+    return Expert(mean, np.sqrt(variance + 1e-8), layers, "tanh", squash=False)

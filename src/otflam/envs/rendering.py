@@ -1,0 +1,100 @@
+"""Pictures of a simulation through MuJoCo's own renderer, with a sky box that can show video."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+import mujoco
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from otflam.core.errors import UserError
+from otflam.envs.world import Quality
+
+REFERENCE_SKY = 800
+"""Side of the sky-box texture that the original Distracting Control Suite uploads at every step."""
+
+
+def gl_backend() -> ModuleType:
+    """MuJoCo's module for the backend in MUJOCO_GL, which mujoco itself reads only when it is first imported."""
+    return importlib.import_module(f"mujoco.{os.environ['MUJOCO_GL']}")
+
+
+class Renderer:
+    """Draws frames of one camera; `quality` decides what software GL spends its time on."""
+
+    def __init__(self, physics, size: int, camera: int, quality: Quality, *, video: bool) -> None:
+        """`video` turns the sky box into a screen that `show` draws on."""
+        self.model, self.data = physics.model.ptr, physics.data.ptr
+        if not 0 <= camera < self.model.ncam:
+            raise UserError(f"no camera {camera}", f"this task has cameras 0 to {self.model.ncam - 1}")
+        if not 8 <= size <= 1024:
+            raise UserError(f"frame size {size}", "choose between 8 and 1024 pixels")
+        self.size = size
+        # A frame sees less than half of a sky-box face, so twice its size is already one texel per pixel.
+        self.sky = REFERENCE_SKY if quality == "reference" else min(REFERENCE_SKY, 2 * size)
+        self._prepare_model(quality, video)
+        try:
+            self._gl = gl_backend().GLContext(self.buffer[0], self.buffer[1])
+            self._gl.make_current()
+        except Exception as error:  # every backend raises its own kind
+            raise UserError(
+                f"no OpenGL for off-screen rendering ({error})", "install libegl1 and libgl1-mesa-dri, or run 'make gl'"
+            ) from None
+        self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
+        if quality == "fast":
+            self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+            self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        self._option, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
+        self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, camera
+        self._viewport = mujoco.MjrRect(0, 0, size, size)
+
+    def _prepare_model(self, quality: Quality, video: bool) -> None:
+        visual = self.model.vis
+        if quality == "fast":
+            visual.global_.offwidth = visual.global_.offheight = self.size
+            visual.quality.offsamples = visual.quality.shadowsize = 0
+            if self.size <= 128:  # finer round shapes cannot be told apart in small frames
+                visual.quality.numslices, visual.quality.numstacks, visual.quality.numquads = 14, 8, 2
+        else:
+            visual.global_.offwidth = max(visual.global_.offwidth, self.size)
+            visual.global_.offheight = max(visual.global_.offheight, self.size)
+        self.buffer = (visual.global_.offwidth, visual.global_.offheight)
+        if video:
+            boxes = np.flatnonzero(self.model.tex_type == mujoco.mjtTexture.mjTEXTURE_SKYBOX)
+            if not len(boxes):
+                raise UserError("this task has no sky box to show videos on", "use --difficulty vanilla")
+            self._texture = int(boxes[0])
+            # A square texture is repeated on all six faces, as in the original.
+            self.model.tex_width[self._texture] = self.model.tex_height[self._texture] = self.sky
+
+    def show(self, image: UInt8[np.ndarray, "sky sky 3"]) -> None:
+        """Put an image on the sky box."""
+        start = self.model.tex_adr[self._texture]
+        self.model.tex_data[start : start + image.size] = image.reshape(-1)
+        self._gl.make_current()
+        mujoco.mjr_uploadTexture(self.model, self._context, self._texture)
+
+    def place_camera(self, position: Float[np.ndarray, "3"], axes: Float[np.ndarray, "3 3"]) -> None:
+        """Move the camera for the next picture; the simulator puts it back at every step."""
+        self.data.cam_xpos[self._camera.fixedcamid] = position
+        self.data.cam_xmat[self._camera.fixedcamid] = axes.reshape(-1)
+
+    def draw(self) -> UInt8[np.ndarray, "size size 3"]:
+        self._gl.make_current()
+        mujoco.mjv_updateScene(
+            self.model, self.data, self._option, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL, self._scene
+        )
+        pixels = np.empty((self.size, self.size, 3), np.uint8)
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+        mujoco.mjr_readPixels(pixels, None, self._viewport, self._context)
+        return pixels[::-1].copy()  # OpenGL counts rows from below
+
+    def close(self) -> None:
+        self._gl.make_current()
+        self._context.free()
+        self._gl.free()

@@ -1,0 +1,153 @@
+"""Speed as ratios measured in one run, because machines differ and are noisy.
+
+Every benchmark returns one number; the record keeps it with its goal and how it was measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from otflam.core.errors import require_name
+from otflam.core.files import write_json
+from otflam.data.clips import Clips, batch_order
+from otflam.data.laom import export_laom
+from otflam.data.store import Column, Store, StoreWriter
+from otflam.envs.suite import make
+from otflam.envs.world import Quality
+
+BATCH = 512
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    measure: Callable[[], float]
+    goal: str
+    unit: str
+    how: str
+
+
+def bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
+    """Run the benchmarks, yielding each record as it is made and keeping the file up to date."""
+    names = BENCHMARKS if only is None else [require_name("benchmark", only, BENCHMARKS)]
+    records = json.loads(out.read_text()) if out.exists() else {}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        mark = BENCHMARKS[name]
+        records[name] = {"value": mark.measure(), "goal": mark.goal, "unit": mark.unit, "how": mark.how}
+        write_json(out, records)
+        yield name, records[name]
+
+
+def render_fast_over_reference() -> float:
+    """Frames per CPU second, fast over reference."""
+    return _frames_per_cpu_second("fast", 400) / _frames_per_cpu_second("reference", 40)
+
+
+def _frames_per_cpu_second(quality: Quality, frames: int) -> float:
+    env = make("cheetah-run", quality=quality)
+    env.reset(seed=0)
+    env.step(env.simulation.low)
+    began = time.process_time()
+    for _ in range(frames):
+        env.step(env.simulation.low)
+    seconds = time.process_time() - began
+    env.close()
+    return frames / seconds
+
+
+def store_over_hdf5() -> float:
+    """Transition pairs per second, the store over a LAOM-style reader."""
+    import h5py  # an extra: only this benchmark needs it
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = noise_store(Path(folder) / "data", episodes=8, steps=500)
+        export_laom(store, Path(folder) / "laom.hdf5")
+        clips = Clips(store, (0, 1))
+        batches = clips.batches(BATCH, seed=0)
+        ours = _pairs_per_second(lambda step: next(batches), 60)
+        with h5py.File(Path(folder) / "laom.hdf5") as file:
+
+            def read(step: int) -> np.ndarray:
+                rows = clips.anchors(batch_order(len(clips), BATCH, 0, step))
+                pairs = [[file[str(row // 500)]["obs"][row % 500 + k] for k in (0, 1)] for row in rows]
+                return np.array(pairs)
+
+            theirs = _pairs_per_second(read, 4)
+    return ours / theirs
+
+
+def _pairs_per_second(read: Callable[[int], object], batches: int) -> float:
+    read(0)
+    began = time.perf_counter()
+    for step in range(batches):
+        read(step)
+    return batches * BATCH / (time.perf_counter() - began)
+
+
+def sampling_memory_growth() -> float:
+    """Anonymous memory while sampling a store four times larger, as a ratio."""
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = []
+        for episodes in (16, 64):
+            noise_store(Path(folder) / str(episodes), episodes, steps=500)
+            command = [sys.executable, "-c", SAMPLE, str(Path(folder) / str(episodes))]
+            sizes.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    return sizes[1] / sizes[0]
+
+
+SAMPLE = """
+import re, sys
+from itertools import islice
+from pathlib import Path
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+for batch in islice(Clips(Store(sys.argv[1]), (0, 2)).batches(512, seed=0), 200):
+    pass
+print(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def noise_store(path: Path, episodes: int, steps: int) -> Store:
+    """A store of random frames at the usual size."""
+    columns = {
+        "frames": Column("uint8", (64, 64, 3)),
+        "actions": Column("float32", (6,)),
+        "states": Column("float32", (17,)),
+    }
+    writer, rng = StoreWriter(path, columns, {}), np.random.default_rng(0)
+    for index in range(episodes):
+        frames = rng.integers(0, 256, (steps, 64, 64, 3), np.uint8)
+        numbers = {name: rng.random((steps, *columns[name].shape), np.float32) for name in ("actions", "states")}
+        writer.append(index, {"frames": frames, **numbers}, {})
+    return writer.finish({"kind": "noise"})
+
+
+BENCHMARKS = {
+    "render_fast_over_reference": Benchmark(
+        render_fast_over_reference,
+        ">= 8",
+        "x",
+        "frames per CPU second, quality fast over reference: cheetah-run, 64 px, dynamic scale_easy_video_hard",
+    ),
+    "store_over_hdf5": Benchmark(
+        store_over_hdf5,
+        ">= 20",
+        "x",
+        "transition pairs per second at batch 512: store over a LAOM-style HDF5 file with one h5py read per frame",
+    ),
+    "sampling_memory_growth": Benchmark(
+        sampling_memory_growth,
+        "<= 1.10",
+        "x",
+        "RssAnon after sampling 200 batches of 512 pairs: 32,000 frames over 8,000",
+    ),
+}

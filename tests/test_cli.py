@@ -1,0 +1,159 @@
+"""The command line: instant help, near names for misspelt ones, one line for every problem."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from otflam import cli
+from otflam.data.store import Store
+
+
+def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = 0
+    try:
+        cli.main(words)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("--help", capsys=capsys)
+    assert code == 0
+    for name, kind in cli.COMMANDS.items():
+        assert f"{name:20} {(kind.__doc__ or '').strip()}" in out
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_option_is_documented(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(*name.split(), "--help", capsys=capsys)
+    assert code == 0
+    text = " ".join(out.replace("│", " ").split())
+    for field in _fields(cli.COMMANDS[name]):
+        words = " ".join(field.split())
+        assert words[:40] in text, f"{name}: {words!r} is not in its help"
+
+
+def _fields(kind: type) -> list[str]:
+    """The strings under the fields of a command and of the configurations in it, read from the source."""
+    import ast
+    import dataclasses
+    import inspect
+    import typing
+
+    found, tree = [], ast.parse(inspect.getsource(kind)).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    for node, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            hint = hints[node.target.id]
+            if dataclasses.is_dataclass(hint):
+                found += _fields(hint)
+            else:
+                assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), node.target.id
+                found.append(str(after.value.value))
+    return found
+
+
+def test_help_is_instant() -> None:
+    """CPU time, because wall time on a busy machine says nothing about us; the best of three."""
+    program = """
+import atexit, sys, time
+from otflam.cli import main
+atexit.register(lambda: print(time.process_time(), file=sys.stderr))
+main(["collect", "--help"])
+"""
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(3)]
+    assert min(float(done.stderr.split()[-1]) for done in runs) < 0.5
+
+
+def test_help_does_not_load_the_machinery() -> None:
+    program = (
+        "import sys\nfrom otflam.cli import main\n"
+        "try:\n    main(['data', 'import', 'videos', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'torch', 'mujoco', 'dm_control', 'av', 'gymnasium', 'matplotlib'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["colect"], "unknown command 'colect': did you mean 'collect'"),
+        (["data", "chek", "x"], "did you mean 'data check'"),
+        (["data", "import", "video", "x"], "did you mean 'data import videos'"),
+        (["collect", "walker-rum", "--out", "x"], "unknown task 'walker-rum': did you mean 'walker-run'"),
+        (["collect", "walker-run", "--preset", "dmeo", "--out", "x"], "unknown preset 'dmeo': did you mean 'demo'"),
+        (["expert", "evaluate", "cheetah-rn"], "did you mean 'cheetah-run'"),
+        (["expert", "evaluate", "cheetah-run", "--policy", "randm"], "did you mean 'random'"),
+        (["bench", "--only", "store_over_hdf"], "did you mean 'store_over_hdf5'"),
+        (["data", "info", "nowhere"], "no data set at nowhere"),
+        (["data", "import", "laom", "nowhere.hdf5", "--out", "x"], "nowhere.hdf5 does not exist"),
+        (["data", "import", "videos", "nowhere", "--out", "x"], "nowhere does not exist"),
+        (["collect", "cheetah-run", "--out", "x", "--backgrounds", "nowhere"], "no folder nowhere"),
+        (["collect", "cheetah-run", "--out", "/proc/x", "--episodes", "1", "--steps", "2"], "/proc/x"),
+    ],
+)
+def test_problems_are_one_clear_line(
+    words: list[str], answer: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*words, capsys=capsys)
+    assert code == 2 and out == ""
+    assert err.startswith("otflam: ") and err.count("\n") == 1 and answer in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run("data", "info", "nowhere", "--debug", capsys=capsys)
+    assert code == 2 and "Traceback" in err and err.strip().splitlines()[-1].startswith("otflam: ")
+
+
+def test_preset_gives_defaults_and_options_override_it(tmp_path: Path) -> None:
+    parsed = cli.parse("collect", ["walker-run", "--preset", "tiny", "--episodes", "2", "--out", str(tmp_path)])
+    assert isinstance(parsed, cli.Collect)
+    assert (parsed.plan.world.size, parsed.plan.steps, parsed.plan.episodes) == (32, 24, 2)
+    assert parsed.plan.world.task == "walker-run"
+
+
+def test_a_session_from_collecting_to_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = str(tmp_path / "data")
+    words = ["collect", "walker-run", "--preset", "tiny", "--episodes", "2", "--steps", "6", "--out", data]
+    assert run(*words, capsys=capsys)[0] == 0
+    code, out, _ = run("data", "info", data, capsys=capsys)
+    assert code == 0 and "walker-run, scale_easy_video_hard (dynamic), fast quality" in out and "builtin-v1" in out
+    assert (tmp_path / "data" / "sheet.png").stat().st_size > 1000
+    assert "all checksums match" in run("data", "check", data, capsys=capsys)[1]
+    words = ["data", "render", data, "--difficulty", "vanilla", "--size", "16", "--out", str(tmp_path / "plain")]
+    assert run(*words, capsys=capsys)[0] == 0
+    assert run("data", "export", "laom", data, "--out", str(tmp_path / "x.hdf5"), capsys=capsys)[0] == 0
+    assert run("data", "import", "laom", str(tmp_path / "x.hdf5"), "--out", str(tmp_path / "y"), capsys=capsys)[0] == 0
+    assert (Store(tmp_path / "y")["frames"] == Store(data)["frames"]).all()
+
+
+def test_demo_runs_and_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["demo", "--preset", "tiny", "--out", str(tmp_path / "demo")]
+    code, out, _ = run(*words, capsys=capsys)
+    assert code == 0 and "cheetah-run.png" in out and "walker-run.png" in out
+    began = time.monotonic()
+    again = run(*words, capsys=capsys)
+    assert again[:2] == (code, out) and time.monotonic() - began < 30
+
+
+def test_bench_writes_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps({"other": {"value": 1}}))
+    code, out, _ = run("bench", "--only", "store_over_hdf5", "--out", str(file), capsys=capsys)
+    record = json.loads(file.read_text())
+    assert code == 0 and record.keys() == {"other", "store_over_hdf5"} and "store_over_hdf5" in out
+    assert record["store_over_hdf5"].keys() == {"value", "goal", "unit", "how"}
+    assert record["store_over_hdf5"]["value"] > 5

@@ -1,0 +1,97 @@
+"""Clips stay inside episodes, and their order is a permutation that depends only on seed and step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.data.clips import Clips, batch_order, permute, split_episodes
+from otflam.data.store import Column, Store, StoreWriter
+
+OFFSETS = [(0, 1), (0, 2), (-2, 0, 2), (-2, -1, 0, 1), tuple(range(10))]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Every pixel of a frame holds its episode, and its column the time."""
+    columns = {"frames": Column("uint8", (2, 2, 3)), "time": Column("float32", ())}
+    writer = StoreWriter(tmp_path_factory.mktemp("clips") / "data", columns, {}, slot=20)
+    for index, length in enumerate([20, 3, 12, 1, 20]):
+        frames = np.full((length, 2, 2, 3), index, np.uint8)
+        writer.write(index, {"frames": frames, "time": np.arange(length, dtype=np.float32)}, {})
+    return writer.finish({})
+
+
+@pytest.mark.parametrize("offsets", OFFSETS)
+def test_clips_never_cross_an_episode(store: Store, offsets: tuple[int, ...]) -> None:
+    clips = Clips(store, offsets, ["time"])
+    span = max(0, offsets[-1]) - min(0, offsets[0])
+    assert len(clips) == sum(max(length - span, 0) for length in store.lengths)
+    batch = clips.gather(np.arange(len(clips)))
+    assert (batch.frames == batch.frames[:, :1]).all()
+    relative = batch.columns["time"] - batch.columns["time"][:, :1]
+    assert torch.equal(relative, torch.tensor(offsets, dtype=torch.float32).expand_as(relative) - offsets[0])
+    anchors = {(int(f[0, 0, 0, 0]), float(t[0])) for f, t in zip(batch.frames, batch.columns["time"], strict=True)}
+    assert len(anchors) == len(clips)
+
+
+@given(st.integers(1, 3000), st.integers(0, 2**32))
+def test_permute_is_a_permutation(count: int, seed: int) -> None:
+    order = permute(np.arange(count), count, np.random.SeedSequence(seed))
+    assert sorted(order.tolist()) == list(range(count))
+
+
+@given(st.integers(1, 200), st.integers(1, 64), st.integers(0, 1000))
+def test_every_epoch_visits_each_clip_once(count: int, size: int, seed: int) -> None:
+    order = np.concatenate([batch_order(count, size, seed, step) for step in range(2 * count // size + 2)])
+    for epoch in range(2):
+        assert sorted(order[epoch * count : (epoch + 1) * count].tolist()) == list(range(count))
+
+
+def test_order_looks_random() -> None:
+    order = batch_order(100_000, 100_000, 0, 0)
+    neighbours = np.corrcoef(order[:-1], order[1:])[0, 1]
+    assert abs(neighbours) < 0.02
+    assert abs(np.corrcoef(order, np.arange(100_000))[0, 1]) < 0.02
+    assert np.mean(batch_order(100_000, 100_000, 1, 0) == order) < 0.001
+
+
+def test_batches_resume_at_any_step(store: Store) -> None:
+    clips = Clips(store, (0, 1), ["time"])
+    run = clips.batches(7, seed=3)
+    taken = [next(run) for _ in range(9)]
+    resumed = clips.batches(7, seed=3, step=5)
+    for expected in taken[5:]:
+        again = next(resumed)
+        assert torch.equal(again.frames, expected.frames)
+        assert torch.equal(again.columns["time"], expected.columns["time"])
+
+
+def test_works_with_a_plain_data_loader(store: Store) -> None:
+    clips = Clips(store, (0, 2), ["time"])
+    batch = next(iter(DataLoader(clips, batch_size=4)))
+    assert batch["frames"].shape == (4, 2, 2, 2, 3) and batch["time"].shape == (4, 2)
+    assert torch.equal(clips[5]["time"], clips.gather(np.array([5])).columns["time"][0])
+
+
+def test_images_are_channels_last_without_a_copy_of_the_layout() -> None:
+    frames = torch.randint(0, 256, (5, 2, 8, 8, 3), dtype=torch.uint8)
+    image = Batch(frames, (0, 2), {}).images(2)
+    assert image.is_contiguous(memory_format=torch.channels_last)
+    assert torch.allclose(image, frames[:, 1].permute(0, 3, 1, 2).float() / 255)
+    stack = Batch(frames, (0, 1), {}).stack(last=1, count=2)
+    assert stack.shape == (5, 6, 8, 8) and torch.equal(stack[:, :3], Batch(frames, (0, 1), {}).images(0))
+
+
+def test_split_by_episode_and_too_short(store: Store) -> None:
+    groups = split_episodes(store, 0.4, 0.6)
+    assert [group.tolist() for group in groups] == [[0, 1], [2, 3, 4]]
+    assert set(Clips(store, (0,), episodes=groups[1]).gather(np.arange(33)).frames[:, 0, 0, 0, 0].tolist()) == {2, 3, 4}
+    with pytest.raises(UserError, match="at least 31 frames"):
+        Clips(store, (0, 30))

@@ -1,0 +1,197 @@
+"""Experts, the simple policies, and the training that makes experts."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from otflam.core.errors import UserError
+from otflam.envs.experts import (
+    Expert,
+    Random,
+    Zero,
+    expert_returns,
+    load_expert,
+    make_policy,
+    packaged_experts,
+    parse_mix,
+)
+from otflam.envs.rollout import Observation, episode_seed, rollout, state_return
+from otflam.envs.sac import SAC, Actor, TwinCritic
+from otflam.envs.simulation import Simulation
+from otflam.envs.suite import make
+from otflam.envs.training import train_expert
+from otflam.presets import preset
+
+BARS = {"cheetah-run": 600, "walker-run": 500}
+
+
+class PPOAgent(nn.Module):
+    """A published-style agent, as the file of one is the only thing we are given."""
+
+    def __init__(self, states: int, actions: int) -> None:
+        super().__init__()
+        self.actor_mean = nn.Sequential(
+            nn.Linear(states, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, actions)
+        )
+        self.actor_logstd = nn.Parameter(torch.zeros(1, actions))
+        self.obs_rms = nn.Module()
+        self.obs_rms.register_buffer("running_mean", torch.randn(states, dtype=torch.float64))
+        self.obs_rms.register_buffer("running_var", torch.rand(states, dtype=torch.float64) + 0.1)
+
+    def forward(self, state: torch.Tensor) -> torch.Tensor:
+        normal = (state - self.obs_rms.running_mean) / (self.obs_rms.running_var + 1e-8).sqrt()
+        return self.actor_mean(normal.clamp(-10, 10).float())
+
+
+@pytest.mark.parametrize("task", BARS)
+def test_packaged_experts_are_experts(task: str) -> None:
+    """Two episodes here; 'otflam expert evaluate' plays ten."""
+    assert expert_returns(task, "expert", None, 2, seed=1).mean() >= BARS[task]
+
+
+def test_packaged_experts_are_small() -> None:
+    assert set(packaged_experts()) == set(BARS)
+    assert sum(path.stat().st_size for path in packaged_experts().values()) < 2_000_000
+
+
+def test_drawing_does_not_change_what_happens() -> None:
+    env = make("cheetah-run", size=16)
+    expert = load_expert("cheetah-run")
+    env.simulation._env._step_limit = 40
+    drawn = rollout(env, expert, 3, steps=40).rewards.sum(dtype=np.float64)
+    simulation = Simulation("cheetah-run")
+    simulation._env._step_limit = simulation.steps = 40
+    assert state_return(simulation, expert, 3) == pytest.approx(drawn, abs=1e-4)
+    env.close()
+
+
+def test_expert_equals_the_network_it_came_from() -> None:
+    sac = SAC("walker-run", dataclasses.replace(preset("tiny").expert), seed=0)
+    sac.mean, sac.std = torch.randn(24), torch.rand(24) + 0.5
+    states = torch.randn(5, 24)
+    with torch.no_grad():
+        expected = sac.actor.body(sac.normalise(states)).chunk(2, -1)[0].tanh().numpy()
+    actual = np.stack([sac.expert().action(state) for state in states.numpy()])
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
+def test_expert_file_round_trip(tmp_path: Path) -> None:
+    expert = load_expert("cheetah-run")
+    expert.save(tmp_path / "copy.safetensors", {"task": "cheetah-run"})
+    again = load_expert("cheetah-run", str(tmp_path / "copy.safetensors"))
+    state = np.linspace(-2, 2, 17, dtype=np.float32)
+    np.testing.assert_array_equal(again.action(state), expert.action(state))
+
+
+def test_published_ppo_checkpoint_loads(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    agent = PPOAgent(17, 6)
+    torch.save(agent.state_dict(), tmp_path / "agent.pt")
+    expert = load_expert("cheetah-run", str(tmp_path / "agent.pt"))
+    state = np.random.default_rng(0).standard_normal(17).astype(np.float32)
+    with torch.no_grad():
+        np.testing.assert_allclose(expert.action(state), agent(torch.from_numpy(state)).numpy(), atol=1e-5)
+
+
+def test_checkpoints_never_run_code(tmp_path: Path) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple:
+            return Path.touch, (tmp_path / "exploded",)
+
+    (tmp_path / "bomb.pt").write_bytes(pickle.dumps({"actor_mean.0.weight": Bomb()}))
+    torch.save({"actor_mean.0.weight": Bomb()}, tmp_path / "bomb2.pt")
+    for name in ("bomb.pt", "bomb2.pt"):
+        with pytest.raises(UserError, match=f"{name} cannot be read as a checkpoint"):
+            load_expert("cheetah-run", str(tmp_path / name))
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_broken_experts_are_named(tmp_path: Path) -> None:
+    for name in ("broken.safetensors", "broken.pt"):
+        (tmp_path / name).write_bytes(b"not a checkpoint")
+        with pytest.raises(UserError, match=name):
+            load_expert("cheetah-run", str(tmp_path / name))
+    torch.save({"actor_mean.0.weight": torch.zeros(2, 2)}, tmp_path / "half.pt")
+    with pytest.raises(UserError, match="half"):
+        load_expert("cheetah-run", str(tmp_path / "half.pt"))
+    with pytest.raises(UserError, match="no expert file"):
+        load_expert("cheetah-run", str(tmp_path / "missing.pt"))
+    with pytest.raises(UserError, match="no packaged expert for 'hopper-hop'"):
+        load_expert("hopper-hop")
+    with pytest.raises(UserError, match="expert for 17-dimensional states in a task with 24"):
+        load_expert("cheetah-run").action(np.zeros(24, np.float32))
+
+
+def test_simple_policies() -> None:
+    low, high = np.array([-1, -2], np.float32), np.array([1, 3], np.float32)
+    seen, rng = Observation(None, np.zeros(3, np.float32), 0), np.random.default_rng(0)
+    actions = np.stack([Random(low, high).act(seen, rng) for _ in range(500)])
+    assert (actions >= low).all() and (actions <= high).all() and np.allclose(actions.mean(0), [0, 0.5], atol=0.2)
+    assert not Zero(2).act(seen, rng).any()
+    assert isinstance(make_policy("zero", "walker-run", low, high), Zero)
+    with pytest.raises(UserError, match="unknown policy 'expart': did you mean 'expert'"):
+        make_policy("expart", "walker-run", low, high)
+
+
+def test_mix() -> None:
+    assert parse_mix("expert=0.8, random=0.2") == {"expert": 0.8, "random": 0.2}
+    assert parse_mix("zero") == {"zero": 1.0}
+    for text in ("expert=0.5", "expert=2,random=-1", "expert=x", "nobody=1"):
+        with pytest.raises(UserError, match="mix"):
+            parse_mix(text)
+
+
+def test_episode_seeds_do_not_overlap() -> None:
+    seeds = {episode_seed(seed, index) for seed in range(20) for index in range(100)}
+    assert len(seeds) == 2000
+
+
+def test_critics_equal_two_plain_networks() -> None:
+    torch.manual_seed(0)
+    critic = TwinCritic(3, 2, 8)
+    observation, action = torch.randn(5, 3), torch.randn(5, 2)
+    for which, values in enumerate(critic(observation, action)):
+        x = torch.cat([observation, action], -1)
+        for layer in range(2):
+            x = nn.functional.layer_norm(x @ critic.weights[layer][which] + critic.biases[layer][which], (8,)).relu()
+        torch.testing.assert_close(values, (x @ critic.weights[2][which] + critic.biases[2][which]).squeeze(-1))
+
+
+def test_actor_density_matches_torch() -> None:
+    torch.manual_seed(0)
+    actor, observation, noise = Actor(3, 2, 8), torch.randn(6, 3), torch.randn(6, 2)
+    action, log_prob = actor(observation, noise)
+    mean, spread = actor.body(observation).chunk(2, -1)
+    normal = torch.distributions.Normal(mean, (-5 + 3.5 * (spread.tanh() + 1)).exp())
+    squashed = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
+    torch.testing.assert_close(squashed.log_prob(action).sum(-1), log_prob, rtol=1e-3, atol=1e-3)
+
+
+def test_training_resumes_exactly(tmp_path: Path) -> None:
+    recipe = dataclasses.replace(preset("tiny").expert, decisions=3000)  # three rounds, the first of them random
+
+    class KilledError(Exception):
+        pass
+
+    def kill(row: dict) -> None:
+        if row["round"] == 2:
+            raise KilledError
+
+    whole = train_expert("cheetah-run", tmp_path / "whole", recipe, 0)
+    with pytest.raises(KilledError):
+        train_expert("cheetah-run", tmp_path / "parts", recipe, 0, on_log=kill)
+    parts = train_expert("cheetah-run", tmp_path / "parts", recipe, 0)
+    assert whole.read_bytes() == parts.read_bytes()
+    states = [torch.load(tmp_path / n / "checkpoint.pt", weights_only=True)["state"] for n in ("whole", "parts")]
+    for part in ("actor", "critic", "target"):
+        assert all(torch.equal(states[0][part][name], states[1][part][name]) for name in states[0][part])
+    with pytest.raises(UserError, match="belongs to another training"):
+        train_expert("cheetah-run", tmp_path / "parts", recipe, 1)
+    assert isinstance(load_expert("cheetah-run", str(whole)), Expert)
