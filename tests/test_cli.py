@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from otflam import cli
+from otflam.commands import COMMANDS
+from otflam.commands.data import Collect
 from otflam.data.store import Store
 
 
@@ -27,16 +29,16 @@ def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run("--help", capsys=capsys)
     assert code == 0
-    for name, kind in cli.COMMANDS.items():
+    for name, kind in COMMANDS.items():
         assert f"{name:20} {(kind.__doc__ or '').strip()}" in out
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_documented(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(*name.split(), "--help", capsys=capsys)
     assert code == 0
     text = " ".join(out.replace("│", " ").split())
-    for field in _fields(cli.COMMANDS[name]):
+    for field in _fields(COMMANDS[name]):
         words = " ".join(field.split())
         assert words[:40] in text, f"{name}: {words!r} is not in its help"
 
@@ -120,7 +122,7 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_preset_gives_defaults_and_options_override_it(tmp_path: Path) -> None:
     parsed = cli.parse("collect", ["walker-run", "--preset", "tiny", "--episodes", "2", "--out", str(tmp_path)])
-    assert isinstance(parsed, cli.Collect)
+    assert isinstance(parsed, Collect)
     assert (parsed.plan.world.size, parsed.plan.steps, parsed.plan.episodes) == (32, 24, 2)
     assert parsed.plan.world.task == "walker-run"
 

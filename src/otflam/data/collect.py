@@ -15,7 +15,8 @@ from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
 from otflam.core.provenance import versions
 from otflam.data.options import Collection
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 from otflam.envs.experts import make_policy, packaged_experts, parse_mix
 from otflam.envs.rollout import episode_seed, rollout
 from otflam.envs.suite import ControlEnv

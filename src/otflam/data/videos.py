@@ -19,7 +19,8 @@ from otflam.core.provenance import versions
 from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, natural_key
 from otflam.data.labels import read_actions
 from otflam.data.options import VideoImport
-from otflam.data.store import JOURNAL, Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import JOURNAL, StoreWriter
 
 LOG = logging.getLogger(__name__)
 LOSSY_NOTE = (

@@ -5,7 +5,6 @@ Every benchmark returns one number; the record keeps it with its goal and how it
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from otflam.core.errors import require_name
-from otflam.core.files import write_json
+from otflam.core.files import read_json, write_json
 from otflam.data.clips import Clips, batch_order
 from otflam.data.laom import export_laom
-from otflam.data.store import Column, Store, StoreWriter
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 from otflam.envs.suite import make
 from otflam.envs.world import Quality
 
@@ -38,7 +38,7 @@ class Benchmark:
 def bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
     """Run the benchmarks, yielding each record as it is made and keeping the file up to date."""
     names = BENCHMARKS if only is None else [require_name("benchmark", only, BENCHMARKS)]
-    records = json.loads(out.read_text()) if out.exists() else {}
+    records = read_json(out, "delete it to start anew") if out.exists() else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         mark = BENCHMARKS[name]

@@ -1,0 +1,36 @@
+"""The commands: each is a frozen dataclass whose docstring is its line in the help and whose fields are its options.
+
+Stages are imported only by the command that needs them, so that help is instant.
+"""
+
+from otflam.commands.base import Command
+from otflam.commands.data import (
+    Collect,
+    DataCheck,
+    DataInfo,
+    DataMNIST,
+    DataRender,
+    ExportLAOM,
+    ImportLAOM,
+    ImportVideos,
+)
+from otflam.commands.experts import ExpertEvaluate, ExpertTrain
+from otflam.commands.tools import GL, Bench, Demo
+
+__all__ = ["COMMANDS", "Command"]
+
+COMMANDS: dict[str, type[Command]] = {
+    "demo": Demo,
+    "collect": Collect,
+    "data info": DataInfo,
+    "data check": DataCheck,
+    "data render": DataRender,
+    "data import videos": ImportVideos,
+    "data import laom": ImportLAOM,
+    "data export laom": ExportLAOM,
+    "data mnist": DataMNIST,
+    "expert train": ExpertTrain,
+    "expert evaluate": ExpertEvaluate,
+    "gl": GL,
+    "bench": Bench,
+}

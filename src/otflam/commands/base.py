@@ -1,0 +1,38 @@
+"""What all commands share."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
+
+import tyro
+
+from otflam.report.progress import say
+
+if TYPE_CHECKING:
+    from otflam.data.store import Store
+
+T = TypeVar("T")
+Workers = Annotated[int, tyro.conf.arg(help_behavior_hint="default: one per core")]
+
+
+def required(config: T, name: str) -> T:
+    """A copy in which a field has no default, so that the command line asks for it."""
+    config = copy.copy(config)
+    object.__setattr__(config, name, tyro.MISSING)
+    return config
+
+
+@runtime_checkable
+class Command(Protocol):
+    """A frozen dataclass whose docstring is its line in the help and whose fields are its options."""
+
+    def run(self) -> None: ...
+
+
+def describe(store: Store) -> None:
+    """Print a data set's facts, one per line."""
+    from otflam.data.summary import summarise
+
+    for name, value in summarise(store).items():
+        say(f"{name:12} {value}")

@@ -1,0 +1,190 @@
+"""Commands that make data sets, look into them and convert them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from otflam.commands.base import Workers, describe, required
+from otflam.core.pool import default_workers
+from otflam.data.options import Collection, MovingMNIST, VideoImport
+from otflam.envs.world import Difficulty, Quality, Split
+from otflam.presets import preset
+from otflam.report.progress import Progress, say
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Collect episodes of a task into a data set."""
+
+    plan: Collection
+    out: Path
+    """Folder of the new data set; an interrupted collection continues there."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes; the data do not depend on it."""
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> Collect:
+        plan = preset(name).collection
+        plan = dataclasses.replace(plan, world=required(plan.world, "task"))
+        return required(cls(plan, Path(), preset=name), "out")
+
+    def run(self) -> None:
+        from otflam.data.collect import collect
+
+        with Progress(f"collect {self.plan.world.task}", "frames") as bar:
+            store = collect(self.plan, self.out, self.workers, bar.start, bar.advance)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """Print what is inside a data set and write its contact sheet."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    sheet: Path | None = None
+    """Where to write the contact sheet; by default DATA/sheet.png."""
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+        from otflam.report.sheet import contact_sheet
+
+        store = Store(self.data)
+        describe(store)
+        path = contact_sheet(store, self.sheet or self.data / "sheet.png", self.data.resolve().name)
+        say(f"contact sheet: {path}")
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Read a whole data set and compare it with its checksums."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+
+        store = Store(self.data)
+        with Progress(f"check {self.data}", "episodes") as bar:
+            bar.start(0, len(store))
+            store.check(lambda index: bar.advance(1))
+        say(f"{self.data}: {len(store)} episodes, {store.rows} frames, all checksums match (hash {store.hash})")
+
+
+@dataclass(frozen=True)
+class DataRender:
+    """Draw the same episodes again in another size, difficulty or quality."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set to draw again; it must come from 'otflam collect'."""
+    out: Path
+    """Folder of the new data set."""
+    size: int | None = None
+    """Frame size; by default as in DATA."""
+    difficulty: Difficulty | None = None
+    """Distractors; by default as in DATA."""
+    quality: Quality | None = None
+    """Rendering quality; by default as in DATA."""
+    dynamic: bool | None = None
+    """Whether distractors move; by default as in DATA."""
+    backgrounds: str | None = None
+    """Background videos; by default as in DATA."""
+    split: Split | None = None
+    """Which background videos; by default as in DATA."""
+    camera: int | None = None
+    """Camera number; by default as in DATA."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes; the data do not depend on it."""
+
+    def run(self) -> None:
+        from otflam.data.collect import recorded_collection, render
+        from otflam.data.store import Store
+
+        source = Store(self.data)
+        world = recorded_collection(source).world
+        changes = {name: getattr(self, name) for name in world.__dataclass_fields__ if name != "task"}
+        world = dataclasses.replace(world, **{name: value for name, value in changes.items() if value is not None})
+        with Progress(f"render {world.task}", "frames") as bar:
+            store = render(source, world, self.out, self.workers, bar.start, bar.advance)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class ImportVideos:
+    """Turn your own video files or frame folders into a data set."""
+
+    source: tyro.conf.Positional[Path]
+    """A folder of videos or of image folders, or one video file."""
+    out: Path
+    """Folder of the new data set."""
+    options: VideoImport = field(default_factory=VideoImport)
+
+    def run(self) -> None:
+        from otflam.data.videos import import_videos
+
+        with Progress(f"import {self.source}", "videos") as bar:
+            store = import_videos(self.source, self.out, self.options, bar.note, bar.reach)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class ImportLAOM:
+    """Turn a LAOM HDF5 file into a data set."""
+
+    file: tyro.conf.Positional[Path]
+    """The .hdf5 file."""
+    out: Path
+    """Folder of the new data set."""
+
+    def run(self) -> None:
+        from otflam.data.laom import import_laom
+
+        with Progress(f"import {self.file}", "episodes") as bar:
+            store = import_laom(self.file, self.out, bar.reach)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class ExportLAOM:
+    """Write a data set as a LAOM HDF5 file."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set; it needs frames, states and actions."""
+    out: Path
+    """The .hdf5 file to write."""
+
+    def run(self) -> None:
+        from otflam.data.laom import export_laom
+        from otflam.data.store import Store
+
+        export_laom(Store(self.data), self.out)
+        say(f"wrote {self.out}")
+
+
+@dataclass(frozen=True)
+class DataMNIST:
+    """Draw Controlled Moving MNIST: one digit, one labelled motion per sequence."""
+
+    out: Path
+    """Folder of the new data set."""
+    options: MovingMNIST = field(default_factory=MovingMNIST)
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> DataMNIST:
+        return required(cls(Path(), preset(name).mnist, name), "out")
+
+    def run(self) -> None:
+        from otflam.data.moving_mnist import make_moving_mnist
+
+        with Progress(f"Moving MNIST {self.options.split}", "sequences") as bar:
+            store = make_moving_mnist(self.options, self.out, bar.reach)
+        describe(store)

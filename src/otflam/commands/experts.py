@@ -1,0 +1,77 @@
+"""Commands that train and evaluate experts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from otflam.commands.base import required
+from otflam.core.files import read_json, write_json
+from otflam.envs.recipe import Recipe
+from otflam.presets import preset
+from otflam.report.progress import Progress, say
+
+
+@dataclass(frozen=True)
+class ExpertTrain:
+    """Train a state-based expert for a task from scratch (SAC)."""
+
+    task: tyro.conf.Positional[str]
+    """dm_control suite task as DOMAIN-TASK."""
+    recipe: Recipe
+    out: Path | None = None
+    """Folder for checkpoint, learning curve and expert; by default runs/expert/TASK. Training continues there."""
+    seed: int = 0
+    """Seed of networks, exploration and episodes."""
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> ExpertTrain:
+        return required(cls("", preset(name).expert, preset=name), "task")
+
+    def run(self) -> None:
+        os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
+        from otflam.envs.training import train_expert
+
+        with Progress(f"train {self.task} expert", "decisions") as bar:
+            out = self.out or Path("runs") / "expert" / self.task
+            file = train_expert(self.task, out, self.recipe, self.seed, bar.start, bar.advance, bar.log)
+        say(f"best expert: {file}")
+
+
+@dataclass(frozen=True)
+class ExpertEvaluate:
+    """Play episodes with an expert, or at random, or doing nothing, and print the returns."""
+
+    task: tyro.conf.Positional[str]
+    """dm_control suite task as DOMAIN-TASK."""
+    policy: str = "expert"
+    """expert, random or zero."""
+    expert: str | None = None
+    """Expert file instead of the packaged one."""
+    episodes: int = 10
+    """Number of episodes."""
+    seed: int = 0
+    """Decides the episodes."""
+    record: Path | None = None
+    """JSON file in which to note the result, beside those of other tasks and policies."""
+
+    def run(self) -> None:
+        os.environ.setdefault("MUJOCO_GL", "disable")
+        from otflam.envs.experts import expert_returns
+
+        with Progress(f"{self.policy} on {self.task}", "episodes") as bar:
+            bar.start(0, self.episodes)
+            returns = expert_returns(self.task, self.policy, self.expert, self.episodes, self.seed, bar.advance)
+        mean, deviation = float(returns.mean()), float(returns.std())
+        say(f"{self.task} {self.policy}: mean return {mean:.1f}, deviation {deviation:.1f}, {len(returns)} episodes")
+        if self.record is not None:
+            rows = read_json(self.record, "delete it to start anew") if self.record.exists() else {}
+            row = {"mean": mean, "deviation": deviation, "episodes": self.episodes, "seed": self.seed}
+            rows.setdefault(self.task, {})[self.policy] = row | {"expert": self.expert or "packaged"}
+            self.record.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.record, rows)

@@ -1,0 +1,100 @@
+"""The README and the user guide can be run: every command in them, in a short form, in one empty folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from otflam import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
+SHORT = {
+    "demo": {"--preset": "tiny"},
+    "collect": {"--episodes": "2", "--steps": "12", "--size": "24", "--workers": "1"},
+    "data render": {"--workers": "1"},
+    "data mnist": {"--sequences": "21", "--frames": "5"},
+    "expert train": {"--preset": "tiny", "--decisions": "1000"},
+    "expert evaluate": {"--episodes": "1"},
+    "bench": {"--only": "store_over_hdf5"},
+}
+"""Options that make a long command short."""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    lines = "\n".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
+    return [line.split("  #")[0].strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def shorten(words: list[str]) -> list[str]:
+    name, rest = cli.find_command(words)
+    assert name is not None, words
+    for option, value in SHORT.get(name, {}).items():
+        if option in rest:
+            rest[rest.index(option) + 1] = value
+        else:
+            rest += [option, value]
+    return [*name.split(), *rest]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_videos").mkdir()
+    with av.open(tmp_path / "my_videos" / "clip.mp4", "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for value in range(12):
+            picture = np.full((48, 64, 3), 20 * value, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode())
+    (tmp_path / "labels.csv").write_text("video,frame,steer\nclip,0,0.5\nclip,1,-0.5\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_runs(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = 0
+    for line in commands(page):
+        words = shlex.split(line)
+        if words[0] == "make":
+            subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
+        elif words[0] == "otflam":
+            cli.main(shorten(words[1:]))
+            ran += 1
+        else:
+            assert words[0] in ("git", "cd", "pip"), line
+    for program in blocks(page, "python"):
+        subprocess.run([sys.executable, "-c", program], check=True, cwd=folder)
+        ran += 1
+    assert ran >= 5
+
+
+def test_readme_prints_the_tree_as_it_is() -> None:
+    tree = blocks(ROOT / "README.md", "text")[0]
+    shown = set(re.findall(r"^\s+(\w+)/\s", tree, re.MULTILINE))
+    assert shown == {path.parent.name for path in (ROOT / "src" / "otflam").glob("*/__init__.py")}
+
+
+def test_numbers_in_the_readme_come_from_the_records() -> None:
+    text = (ROOT / "README.md").read_text()
+    bench = json.loads((ROOT / "results" / "bench.json").read_text())
+    for name, row in bench.items():
+        assert f"`{name}` | {row['value']:.3g}" in text, f"README has another {name}"
+    for name in ("cheetah-run", "walker-run"):
+        record = json.loads((ROOT / "results" / "experts.json").read_text())[name]
+        for policy in ("expert", "random", "zero"):
+            assert f"{record[policy]['mean']:.1f} ± {record[policy]['deviation']:.1f}" in text
