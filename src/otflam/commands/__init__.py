@@ -14,7 +14,7 @@ from otflam.commands.data import (
     ImportLAOM,
     ImportVideos,
 )
-from otflam.commands.experts import ExpertEvaluate, ExpertTrain
+from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.tools import GL, Bench, Demo
 
 __all__ = ["COMMANDS", "Command"]
@@ -31,6 +31,7 @@ COMMANDS: dict[str, type[Command]] = {
     "data mnist": DataMNIST,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
+    "expert curve": ExpertCurve,
     "gl": GL,
     "bench": Bench,
 }

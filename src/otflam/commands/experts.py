@@ -75,3 +75,19 @@ class ExpertEvaluate:
             rows.setdefault(self.task, {})[self.policy] = row | {"expert": self.expert or "packaged"}
             self.record.parent.mkdir(parents=True, exist_ok=True)
             write_json(self.record, rows)
+
+
+@dataclass(frozen=True)
+class ExpertCurve:
+    """Draw the learning curves of expert trainings."""
+
+    logs: tyro.conf.Positional[tuple[Path, ...]]
+    """Training logs (log.jsonl), named after their tasks or in folders named after them."""
+    out: Path = Path("curves.png")
+    """Picture to write."""
+
+    def run(self) -> None:
+        from otflam.report.curves import draw_expert_curves
+
+        names = {log.parent.name if log.stem == "log" else log.stem: log for log in self.logs}
+        say(f"learning curves: {draw_expert_curves(names, self.out)}")
