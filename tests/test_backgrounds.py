@@ -170,6 +170,18 @@ def test_davis_layout(tmp_path: Path) -> None:
     assert np.all(np.diff(frames[:, 4, 4, 1].astype(int)) > 20)
 
 
+def test_ordinary_names_do_not_make_a_folder_davis(tmp_path: Path) -> None:
+    for title in ("train", "park", "road"):
+        write_images(tmp_path / title)
+    backgrounds = open_backgrounds(str(tmp_path), "train")
+    assert backgrounds.titles == ("park", "road") and "davis" not in backgrounds.name
+
+
+def test_images_in_the_folder_itself_are_one_clip(tmp_path: Path) -> None:
+    write_images(tmp_path / "flat")
+    assert open_backgrounds(str(tmp_path / "flat"), "validation").titles == ("flat",)
+
+
 def test_davis_lists_are_whole_and_in_order() -> None:
     train, validation = (DAVIS[split].split() for split in SPLITS)
     assert (len(train), len(validation)) == (60, 30) and not set(train) & set(validation)

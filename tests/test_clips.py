@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for index, length in enumerate([20, 3, 12, 1, 20]):
         frames = np.full((length, 2, 2, 3), index, np.uint8)
         writer.write(index, {"frames": frames, "time": np.arange(length, dtype=np.float32)}, {})
-    return writer.finish({})
+    return writer.finish({}, 5)
 
 
 @pytest.mark.parametrize("offsets", OFFSETS)
@@ -88,6 +90,16 @@ def test_images_are_channels_last_without_a_copy_of_the_layout() -> None:
     assert torch.allclose(image, frames[:, 1].permute(0, 3, 1, 2).float() / 255)
     stack = Batch(frames, (0, 1), {}).stack(last=1, count=2)
     assert stack.shape == (5, 6, 8, 8) and torch.equal(stack[:, :3], Batch(frames, (0, 1), {}).images(0))
+
+
+def test_pickled_clips_reopen_their_files(store: Store) -> None:
+    clips = Clips(store, (0, 1), ["time"])
+    data = pickle.dumps(clips)
+    assert len(data) < 5000
+    again = pickle.loads(data)
+    assert torch.equal(again.batch(8, 0, 0).frames, clips.batch(8, 0, 0).frames)
+    halves = [clips.batch(8, 0, 3, rank, 2).frames for rank in range(2)]
+    assert torch.equal(torch.cat(halves), clips.batch(8, 0, 3).frames)
 
 
 def test_split_by_episode_and_too_short(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 
 from otflam.core.errors import UserError
-from otflam.data.collect import collect, recorded_collection, render
+from otflam.data.collect import choose_policy, collect, recorded_collection, render
+from otflam.data.derived import derive, open_derived
 from otflam.data.options import Collection
-from otflam.data.store import Store
+from otflam.data.store import Column, Store
+from otflam.envs.experts import load_expert
 from otflam.envs.rollout import episode_seed
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
@@ -86,14 +89,17 @@ def test_killed_and_continued(store: Store, tmp_path: Path, kill: signal.Signals
     out = tmp_path / "data"
     command = [sys.executable, "-m", "otflam", "collect", "cheetah-run", "--size", "24", "--episodes", "5"]
     command += ["--steps", "12", "--mix", "expert=0.6,random=0.4", "--noise", "0.3", "--seed", "4", "--out", str(out)]
-    process = subprocess.Popen([*command, "--workers", "2"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--workers", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True)
     journal, limit = out / "parts.jsonl", time.monotonic() + 60
     while not (journal.exists() and "digests" in journal.read_text()) and process.poll() is None:
         assert time.monotonic() < limit
         time.sleep(0.001)
     workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(workers) >= 2
-    process.send_signal(kill)
+    if kill == signal.SIGINT:
+        os.killpg(process.pid, kill)  # a terminal's Ctrl-C reaches the workers too
+    else:
+        process.send_signal(kill)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == (-signal.SIGKILL if kill == signal.SIGKILL else 130)
     assert kill == signal.SIGKILL or errors == "otflam: stopped; run the same command to continue\n"
@@ -126,6 +132,24 @@ def test_render_shows_the_same_behaviour_in_another_world(store: Store, tmp_path
         render(store, dataclasses.replace(world, task="walker-run"), tmp_path / "no", workers=1)
 
 
+def test_rendering_needs_no_expert_and_keeps_its_record(store: Store, tmp_path: Path) -> None:
+    load_expert("cheetah-run").save(tmp_path / "mine.safetensors", {})
+    plan = dataclasses.replace(PLAN, expert=str(tmp_path / "mine.safetensors"), mix="expert", episodes=1)
+    own = collect(plan, tmp_path / "own", workers=1)
+    (tmp_path / "mine.safetensors").unlink()
+    world = dataclasses.replace(PLAN.world, difficulty="vanilla")
+    plain = render(own, world, tmp_path / "plain", workers=1)
+    assert plain.config["expert_digest"] == own.config["expert_digest"]
+    assert render(own, world, tmp_path / "plain", workers=1).hash == plain.hash  # done before: nothing to do
+
+
+def test_policies_play_their_shares() -> None:
+    for seed in range(5):
+        for count in (10, 64):
+            names = [choose_policy({"expert": 0.8, "random": 0.2}, seed, index) for index in range(count)]
+            assert abs(names.count("random") - 0.2 * count) <= 1.5
+
+
 def test_bad_plans(tmp_path: Path) -> None:
     for change, message in [
         ({"episodes": 0}, "empty collection"),
@@ -143,14 +167,40 @@ def test_bad_plans(tmp_path: Path) -> None:
 
 def test_an_expert_that_fails_loses_nothing(tmp_path: Path) -> None:
     """A policy that says NaN stops the collection with its name; finished episodes stay."""
-    from otflam.envs.experts import load_expert
-
     expert = load_expert("cheetah-run")
     weight, bias = expert.layers[-1]
     broken = dataclasses.replace(expert, layers=(*expert.layers[:-1], (weight, np.full_like(bias, np.nan))))
     broken.save(tmp_path / "nan.safetensors", {})
-    plan = dataclasses.replace(PLAN, expert=str(tmp_path / "nan.safetensors"), mix="random=0.5,expert=0.5", noise=0.0)
+    shares = {"random": 0.5, "expert": 0.5}
+    seed = next(seed for seed in range(99) if choose_policy(shares, seed, 0) == "random")
+    plan = dataclasses.replace(PLAN, expert=str(tmp_path / "nan.safetensors"), mix="random=0.5,expert=0.5", seed=seed)
     with pytest.raises(UserError, match="non-finite action"):
-        collect(plan, tmp_path / "data", workers=2)
+        collect(plan, tmp_path / "data", workers=1)
     with pytest.raises(UserError, match="not finished"):
         Store(tmp_path / "data")
+    assert "digests" in (tmp_path / "data" / "parts.jsonl").read_text()  # what random played is kept
+
+
+def test_derived_columns_are_keyed_computed_once_and_outside_the_data(store: Store) -> None:
+    before, calls = files(store), []
+
+    def brightness(index: int) -> np.ndarray:
+        calls.append(index)
+        return store.episode(index, "frames").mean((1, 2, 3)).astype(np.float32)
+
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    column = Column("float32", ())
+    with pytest.raises(UserError, match="has no brightness of this model: run otflam"):
+        open_derived(store, "brightness", "model-a", "run otflam")
+    with pytest.raises(KeyboardInterrupt):
+        derive(store, "brightness", "model-a", column, brightness, stop)
+    first = derive(store, "brightness", "model-a", column, brightness)
+    assert derive(store, "brightness", "model-a", column, brightness).hash == first.hash
+    assert calls == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(open_derived(store, "brightness", "model-a", "")["brightness"], first["brightness"])
+    with pytest.raises(UserError, match="of other data or models"):
+        open_derived(store, "brightness", "model-b", "run otflam")
+    assert files(store) == before

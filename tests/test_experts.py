@@ -125,8 +125,8 @@ def test_broken_experts_are_named(tmp_path: Path) -> None:
         load_expert("cheetah-run", str(tmp_path / "missing.pt"))
     with pytest.raises(UserError, match="no packaged expert for 'hopper-hop'"):
         load_expert("hopper-hop")
-    with pytest.raises(UserError, match="expert for 17-dimensional states in a task with 24"):
-        load_expert("cheetah-run").action(np.zeros(24, np.float32))
+    with pytest.raises(UserError, match="is for 17 states and 6 actions: walker-run has 24 and 6"):
+        make_policy("expert", Simulation("walker-run"), str(packaged_experts()["cheetah-run"]))
 
 
 def test_simple_policies() -> None:
@@ -135,9 +135,9 @@ def test_simple_policies() -> None:
     actions = np.stack([Random(low, high).act(seen, rng) for _ in range(500)])
     assert (actions >= low).all() and (actions <= high).all() and np.allclose(actions.mean(0), [0, 0.5], atol=0.2)
     assert not Zero(2).act(seen, rng).any()
-    assert isinstance(make_policy("zero", "walker-run", low, high), Zero)
+    assert isinstance(make_policy("zero", Simulation("walker-run")), Zero)
     with pytest.raises(UserError, match="unknown policy 'expart': did you mean 'expert'"):
-        make_policy("expart", "walker-run", low, high)
+        make_policy("expart", Simulation("walker-run"))
 
 
 def test_mix() -> None:
@@ -192,6 +192,11 @@ def test_training_resumes_exactly(tmp_path: Path) -> None:
     states = [torch.load(tmp_path / n / "checkpoint.pt", weights_only=True)["state"] for n in ("whole", "parts")]
     for part in ("actor", "critic", "target"):
         assert all(torch.equal(states[0][part][name], states[1][part][name]) for name in states[0][part])
-    with pytest.raises(UserError, match="belongs to another training"):
+    with pytest.raises(UserError, match="seed differ"):
         train_expert("cheetah-run", tmp_path / "parts", recipe, 1)
+    (tmp_path / "parts" / "checkpoint.pt").write_bytes(b"garbage")
+    with pytest.raises(UserError, match=r"checkpoint\.pt is damaged"):
+        train_expert("cheetah-run", tmp_path / "parts", recipe, 0)
+    with pytest.raises(UserError, match="environments"):
+        train_expert("cheetah-run", tmp_path / "none", dataclasses.replace(recipe, environments=0), 0)
     assert isinstance(load_expert("cheetah-run", str(whole)), Expert)

@@ -385,8 +385,9 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
     )
     store, _ = importing(folder, tmp_path / "out")
     assert decoded == ["2.mkv", "3.mkv"] and store.hash == whole.hash
+    assert importing(folder, tmp_path / "out")[0].hash == whole.hash and decoded == ["2.mkv", "3.mkv"]
     with pytest.raises(UserError, match="already holds"):
-        importing(folder, tmp_path / "out")
+        importing(folder, tmp_path / "out", fit="pad")
 
 
 def write_laom(path: Path, lengths: tuple[int, ...] = (5,) * 12, **changes) -> Path:
@@ -494,5 +495,5 @@ def test_export_refuses_what_the_layout_cannot_hold(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "two", {"frames": Column("uint8", (SIZE, SIZE, 3))}, {})
     writer.append(0, {"frames": noise(3)}, {})
     with pytest.raises(UserError, match="no column 'actions'"):
-        export_laom(writer.finish({}), tmp_path / "b.hdf5")
+        export_laom(writer.finish({}, len(writer.done())), tmp_path / "b.hdf5")
     assert not (tmp_path / "b.hdf5").exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from otflam.core.errors import UserError
 from otflam.data.store import HEADER, Column, Store
-from otflam.data.writing import StoreWriter
+from otflam.data.writing import StoreWriter, finished_store
 
 COLUMNS = {"frames": Column("uint8", (4, 4, 3)), "actions": Column("float32", (2,))}
 
@@ -29,7 +31,7 @@ def write(path: Path, lengths: list[int], config: dict | None = None) -> Store:
     writer = StoreWriter(path, COLUMNS, config or {"n": len(lengths)})
     for index, length in enumerate(lengths):
         writer.append(index, rows(length, index), {"seed": index})
-    return writer.finish({"kind": "test"})
+    return writer.finish({"kind": "test"}, len(lengths))
 
 
 @settings(max_examples=20, deadline=None)
@@ -57,7 +59,7 @@ def test_slots_give_the_same_bits_in_any_order(tmp_path: Path) -> None:
         writer.reserve(12)
         for index in order:
             writer.write(index, rows(4, index), {"seed": index})
-        stores.append(writer.finish({}))
+        stores.append(writer.finish({}, 3))
     assert stores[0].hash == stores[1].hash
     for file in ("frames.npy", "actions.npy", "meta.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
@@ -67,7 +69,7 @@ def test_short_episode_in_a_slot_leaves_a_gap_that_no_episode_sees(tmp_path: Pat
     writer = StoreWriter(tmp_path / "data", COLUMNS, {}, slot=5)
     writer.write(0, rows(2), {})
     writer.write(1, rows(5, 1), {})
-    store = writer.finish({})
+    store = writer.finish({}, 2)
     store.check()
     assert store.rows == 10
     np.testing.assert_array_equal(store.episode(1, "frames"), rows(5, 1)["frames"])
@@ -83,7 +85,7 @@ def test_interrupted_writing_continues(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "data", COLUMNS, {"x": 1})
     assert list(writer.done()) == [0]
     writer.append(1, rows(4, 1), {"seed": 1})
-    assert writer.finish({"kind": "test"}).hash == whole.hash
+    assert writer.finish({"kind": "test"}, 2).hash == whole.hash
 
 
 def test_continuing_with_other_settings_names_them(tmp_path: Path) -> None:
@@ -138,6 +140,70 @@ def test_altered_meta_and_other_versions_are_refused(tmp_path: Path) -> None:
         Store(tmp_path / "nowhere")
 
 
+def test_altered_header_is_named(tmp_path: Path) -> None:
+    """A flipped order of axes would give other data with the same checksums."""
+    store = write(tmp_path / "data", [3])
+    header = (store.path / "frames.npy").read_bytes()
+    (store.path / "frames.npy").write_bytes(header.replace(b"'fortran_order': False", b"'fortran_order': True "))
+    with pytest.raises(UserError, match=r"frames.npy has another header"):
+        Store(store.path)["frames"]
+    (store.path / "frames.npy").write_bytes(b"x" + header[1:])
+    with pytest.raises(UserError, match=r"frames.npy has another header"):
+        Store(store.path).check()
+
+
+def test_only_one_writer_and_only_complete_stores(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path / "data", COLUMNS, {"x": 1}, lock=True)
+    program = f"""
+from otflam.data.store import Column
+from otflam.data.writing import StoreWriter
+columns = {{"frames": Column("uint8", (4, 4, 3)), "actions": Column("float32", (2,))}}
+StoreWriter({str(tmp_path / "data")!r}, columns, {{"x": 1}}, lock=True)
+"""
+    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "another process is writing" in other.stderr
+    writer.append(0, rows(3), {})
+    with pytest.raises(UserError, match="has 1 episodes instead of 2"):
+        writer.finish({}, 2)
+    store = writer.finish({}, 1)
+    assert finished_store(store.path, {"x": 2}) is None
+    (store.path / "parts.jsonl").touch()  # left by a writer that was killed while finishing
+    again = finished_store(store.path, {"x": 1})
+    assert again is not None and again.hash == store.hash and not (store.path / "parts.jsonl").exists()
+
+
+def test_a_killed_plan_does_not_block_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / ".plan.json.123.tmp").write_text("{")
+    assert StoreWriter(tmp_path / "data", COLUMNS, {}, lock=True).done() == {}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "thesis.tex").touch()
+    with pytest.raises(UserError, match="is not empty"):
+        StoreWriter(tmp_path / "own", COLUMNS, {}, lock=True)
+
+
+def test_full_disk_in_the_journal_is_not_missed(tmp_path: Path) -> None:
+    """Episodes are tiny here, so that the limit is met by the journal first."""
+    program = f"""
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from otflam.data.store import Column
+from otflam.data.writing import StoreWriter
+import numpy as np
+writer = StoreWriter({str(tmp_path / "data")!r}, {{"x": Column("uint8", ())}}, {{}})
+resource.setrlimit(resource.RLIMIT_FSIZE, (400, 400))
+for index in range(9):
+    try:
+        writer.append(index, {{"x": np.zeros(1, np.uint8)}}, {{}})
+    except Exception as error:
+        print(type(error).__name__, index, len(writer.done()))
+        break
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    kind, index, finished = done.stdout.split()
+    assert kind == "UserError" and index == finished and int(index) < 9
+
+
 def test_non_finite_values_are_refused(tmp_path: Path) -> None:
     writer = StoreWriter(tmp_path / "data", COLUMNS, {})
     broken = rows(3)
@@ -177,8 +243,5 @@ try:
 except Exception as error:
     print(type(error).__name__, error, sorted(writer.done()))
 """
-    import subprocess
-    import sys
-
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("UserError no space left for") and done.stdout.endswith("[0]\n")

@@ -66,8 +66,7 @@ def parse(name: str, arguments: list[str]) -> Command:
         chosen = [b for a, b in itertools.pairwise(arguments) if a == "--preset"]
         chosen += [word.removeprefix("--preset=") for word in arguments if word.startswith("--preset=")]
         options["default"] = kind.defaults(chosen[-1] if chosen else field_default)
-    configuration = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagConversionOff)
-    return tyro.cli(kind, prog=f"otflam {name}", args=arguments, config=configuration, **options)
+    return tyro.cli(kind, prog=f"otflam {name}", args=arguments, config=(tyro.conf.OmitArgPrefixes,), **options)
 
 
 def print_help(words: list[str]) -> None:
@@ -83,5 +82,5 @@ def print_help(words: list[str]) -> None:
 def fail(message: str, code: int, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    print(f"otflam: {message}", file=sys.stderr)
+    print(f"otflam: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)

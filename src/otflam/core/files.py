@@ -15,6 +15,7 @@ from otflam.core.errors import UserError
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
     """Give a temporary name beside `path`; on success it is flushed and becomes `path`, else it is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary

@@ -50,7 +50,11 @@ def run_jobs(
     ticks, reported = context.Value("q", 0), 0
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _start, (make_worker, arguments, ticks))
     try:
+        # Workers start at the first jobs and must not hear a Ctrl-C before they have learnt to ignore it.
+        deaf = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread() else None
         pending = {pool.submit(_work, job) for job in jobs}
+        if deaf is not None:
+            signal.signal(signal.SIGINT, deaf)
         while pending:
             finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             on_tick(ticks.value - reported)
@@ -65,6 +69,10 @@ def run_jobs(
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:

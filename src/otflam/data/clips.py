@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,9 +51,20 @@ class Clips(Dataset[dict[str, Tensor]]):
             )
         self._ends = np.cumsum(counts)
         self._first = store.starts[self.episodes] + before - (self._ends - counts)
+        self._names = ("frames", *columns)
+        self._open(store)
+
+    def _open(self, store: Store) -> None:
         # Plain arrays on the same memory: indexing a memmap object makes another one for every batch.
-        self._frames = np.asarray(store["frames"])
-        self._columns = {name: np.asarray(store[name]) for name in columns}
+        self._path, self._arrays = store.path, {name: np.asarray(store[name]) for name in self._names}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A loader's worker opens the files itself: pickled arrays would be copies of the whole data set."""
+        return {name: value for name, value in self.__dict__.items() if name != "_arrays"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open(Store(self._path))
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -64,8 +76,8 @@ class Clips(Dataset[dict[str, Tensor]]):
     def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
         """Read many clips at once."""
         rows = self.anchors(index)[:, None] + np.array(self.offsets)
-        columns = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
-        return Batch(torch.from_numpy(self._frames[rows]), self.offsets, columns)
+        columns = {name: torch.from_numpy(array[rows]) for name, array in self._arrays.items()}
+        return Batch(columns.pop("frames"), self.offsets, columns)
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         if not 0 <= index < len(self):
@@ -77,11 +89,14 @@ class Clips(Dataset[dict[str, Tensor]]):
         columns = {"frames": batch.frames, **batch.columns}
         return [{name: column[i] for name, column in columns.items()} for i in range(len(indices))]
 
+    def batch(self, size: int, seed: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """Random batch number `step`, or one of `world` equal parts of it: each clip comes once per epoch."""
+        order = batch_order(len(self), size, seed, step)
+        return self.gather(order[rank * size // world : (rank + 1) * size // world])
+
     def batches(self, size: int, seed: int, step: int = 0) -> Iterator[Batch]:
-        """Endless random batches, beginning at any step: each clip once per epoch."""
-        while True:
-            yield self.gather(batch_order(len(self), size, seed, step))
-            step += 1
+        """Endless random batches, beginning at any step."""
+        return (self.batch(size, seed, number) for number in itertools.count(step))
 
 
 def batch_order(count: int, size: int, seed: int, step: int) -> Int64[np.ndarray, " b"]:

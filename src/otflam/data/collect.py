@@ -16,7 +16,7 @@ from otflam.core.pool import run_jobs
 from otflam.core.provenance import versions
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
-from otflam.data.writing import StoreWriter
+from otflam.data.writing import StoreWriter, finished_store
 from otflam.envs.experts import make_policy, packaged_experts, parse_mix
 from otflam.envs.rollout import episode_seed, rollout
 from otflam.envs.suite import ControlEnv
@@ -35,20 +35,20 @@ def collect(
     """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
     if collection.episodes < 1 or (collection.steps is not None and collection.steps < 2):
         raise UserError("an empty collection", "ask for at least one episode of at least two steps")
+    if collection.seed < 0:
+        raise UserError(f"--seed {collection.seed}", "give a number of 0 or more")
     if not 0 <= collection.noise < np.inf:
         raise UserError(f"--noise {collection.noise}", "give a standard deviation of 0 or more")
     env = ControlEnv(collection.world)
     steps = min(collection.steps or env.simulation.steps, env.simulation.steps)
     for name in parse_mix(collection.mix):
-        make_policy(name, collection.world.task, env.simulation.low, env.simulation.high, collection.expert)
-    plan = {**to_json(collection), **_sources(collection, env)}
+        make_policy(name, env.simulation, collection.expert)
+    plan = to_json(collection) | {"expert_digest": _expert_digest(collection), "background_set": _background_set(env)}
     columns, extra = _columns(env), _about(env)
     env.close()
-    if (out / "meta.json").exists():
-        store = Store(out)
-        if store.config == plan:
-            return store
-    writer = StoreWriter(out, columns, plan, slot=steps)
+    if (store := finished_store(out, plan)) is not None:
+        return store
+    writer = StoreWriter(out, columns, plan, slot=steps, lock=True)
     writer.reserve(collection.episodes * steps)
     writer.drop_damaged()
     done = writer.done()
@@ -56,7 +56,14 @@ def collect(
     missing = [index for index in range(collection.episodes) if index not in done]
     for _ in run_jobs(Collector, (collection, out, columns, plan, steps), missing, workers, on_frames):
         pass
-    return writer.finish(extra)
+    return writer.finish(extra, collection.episodes)
+
+
+def choose_policy(shares: dict[str, float], seed: int, index: int) -> str:
+    """Who plays an episode. Steps of the golden ratio spread the policies evenly, so any number of episodes has them
+    in nearly their shares, and an episode does not depend on how many there are."""
+    place = (np.random.default_rng([seed, 2]).random() + index * 0.6180339887498949) % 1
+    return list(shares)[int(np.searchsorted(np.cumsum([*shares.values()])[:-1], place, side="right"))]
 
 
 class Collector:
@@ -67,15 +74,11 @@ class Collector:
         self.env = ControlEnv(collection.world)
         self.writer = StoreWriter(out, columns, plan, slot=steps)
         self.shares = parse_mix(collection.mix)
-        low, high = self.env.simulation.low, self.env.simulation.high
-        self.policies = {
-            name: make_policy(name, collection.world.task, low, high, collection.expert) for name in self.shares
-        }
+        self.policies = {name: make_policy(name, self.env.simulation, collection.expert) for name in self.shares}
 
     def __call__(self, index: int, tick: Callable[[], None]) -> None:
         seed = episode_seed(self.collection.seed, index)
-        chance = np.random.default_rng([seed, 2]).random()
-        name = list(self.shares)[int(np.searchsorted(np.cumsum([*self.shares.values()])[:-1], chance, side="right"))]
+        name = choose_policy(self.shares, self.collection.seed, index)
         episode = rollout(
             self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, on_step=tick
         )
@@ -96,13 +99,15 @@ def render(
     if world.task != collected.world.task:
         raise UserError(f"{source.path} holds {collected.world.task}", f"it cannot be drawn as {world.task}")
     env = ControlEnv(world)
-    plan = {**to_json(dataclasses.replace(collected, world=world)), **_sources(collected, env)}
-    plan["rendered_from"] = source.hash
+    plan = {**to_json(dataclasses.replace(collected, world=world)), "background_set": _background_set(env)}
+    plan |= {"expert_digest": source.config["expert_digest"], "rendered_from": source.hash}
     columns = source.columns | {name: _columns(env)[name] for name in ("frames", "distractors")}
     extra = _about(env)
     env.close()
     slot = int(source.lengths.max())
-    writer = StoreWriter(out, columns, plan, slot=slot)
+    if (store := finished_store(out, plan)) is not None:
+        return store
+    writer = StoreWriter(out, columns, plan, slot=slot, lock=True)
     writer.reserve(len(source) * slot)
     writer.drop_damaged()
     done = writer.done()
@@ -110,7 +115,7 @@ def render(
     missing = [index for index in range(len(source)) if index not in done]
     for _ in run_jobs(Redrawer, (source.path, world, out, columns, plan, slot), missing, workers, on_frames):
         pass
-    return writer.finish(extra)
+    return writer.finish(extra, len(source))
 
 
 class Redrawer:
@@ -138,20 +143,21 @@ def recorded_collection(store: Store) -> Collection:
             f"{store.path} was not made by the simulator ({store.meta.get('kind')})",
             "only collected data can be redrawn",
         )
-    names = [field.name for field in dataclasses.fields(Collection)]
-    return from_json(
-        Collection, {name: store.config[name] for name in names if name in store.config}, "meta.json config"
-    )
+    beside = ("expert_digest", "background_set", "rendered_from")
+    values = {name: value for name, value in store.config.items() if name not in beside}
+    return from_json(Collection, values, "meta.json config")
 
 
-def _sources(collection: Collection, env: ControlEnv) -> dict[str, Any]:
-    """Content of what the collection uses from elsewhere, so that a changed file is not mistaken for the same."""
+def _expert_digest(collection: Collection) -> str | None:
+    """Content of the expert that plays, so that another file under the same name is not mistaken for it."""
     expert = Path(collection.expert) if collection.expert else packaged_experts().get(collection.world.task)
-    used = "expert" in parse_mix(collection.mix) and expert is not None
-    return {
-        "expert_digest": hashlib.blake2b(expert.read_bytes(), digest_size=16).hexdigest() if used and expert else None,
-        "background_set": env.backgrounds.name if env.backgrounds is not None else None,
-    }
+    if "expert" not in parse_mix(collection.mix) or expert is None:
+        return None
+    return hashlib.blake2b(expert.read_bytes(), digest_size=16).hexdigest()
+
+
+def _background_set(env: ControlEnv) -> str | None:
+    return env.backgrounds.name if env.backgrounds is not None else None
 
 
 def _columns(env: ControlEnv) -> dict[str, Column]:

@@ -15,8 +15,9 @@ import numpy as np
 
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
+from otflam.core.provenance import versions
 from otflam.data.store import Column, Store
-from otflam.data.writing import StoreWriter
+from otflam.data.writing import StoreWriter, finished_store
 
 ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
 """Our column, the element type and the number of axes of each array of a trajectory."""
@@ -34,7 +35,10 @@ def import_laom(file: Path, out: Path, on_progress: Callable[[int, int], None] |
             groups = _groups(root, file)
             columns = _columns(groups, file)
             facts = _root_facts(root, columns["frames"], file)
-        writer = StoreWriter(out, columns, {"file": file.name, "bytes": file.stat().st_size})
+        plan = {"file": file.name, "bytes": file.stat().st_size}
+        if (store := finished_store(out, plan)) is not None:
+            return store
+        writer = StoreWriter(out, columns, plan, lock=True)
         writer.drop_damaged()
         done = writer.done()
         for index, group in enumerate(groups):
@@ -48,7 +52,8 @@ def import_laom(file: Path, out: Path, on_progress: Callable[[int, int], None] |
     total = sum(episode["length"] for episode in episodes) * math.prod(columns["actions"].shape)
     changed = sum(episode["actions_clipped"] for episode in episodes)
     clipped = {"low": LOW, "high": HIGH, "fraction": changed / total}
-    return writer.finish({"kind": "laom", **facts, "actions_clipped": clipped})
+    about = {"kind": "laom", **facts, "actions_clipped": clipped, "versions": versions("h5py", "numpy")}
+    return writer.finish(about, len(groups))
 
 
 def export_laom(store: Store, out: Path) -> None:

@@ -10,6 +10,7 @@ Axes: t frames, 2 = (row, column), n images. Positions are in pixels, a pixel's 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib.metadata
 import importlib.util
 import math
@@ -24,11 +25,12 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from otflam.core.config import to_json
 from otflam.core.errors import UserError, require_name
 from otflam.core.provenance import versions
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store
-from otflam.data.writing import StoreWriter
+from otflam.data.writing import StoreWriter, finished_store
 
 Split = Literal["train", "transfer"]
 CLASSES: dict[Split, tuple[int, ...]] = {"train": (0, 1, 2, 3, 4), "transfer": (5, 6, 7, 8, 9)}
@@ -82,7 +84,11 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
     images, labels = load_digits(config.digits, config.split == "train")
     source = name_source(config.digits, config.split == "train")
     orders = {digit: _shuffle_class(config, labels, digit, source) for digit in CLASSES[config.split]}
-    writer = StoreWriter(out, {"frames": Column("uint8", (config.size, config.size, 1))}, config, slot=config.frames)
+    plan = to_json(config) | {"digits_digest": hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()}
+    if (store := finished_store(out, plan)) is not None:
+        return store
+    columns = {"frames": Column("uint8", (config.size, config.size, 1))}
+    writer = StoreWriter(out, columns, plan, slot=config.frames, lock=True)
     writer.drop_damaged()
     done = writer.done().keys()
     writer.reserve(count * config.frames)
@@ -98,7 +104,7 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
         if on_progress:
             on_progress(index + 1, count)
     about = {"kind": "moving-mnist", "motions": MOTIONS, "digits_source": source, "versions": versions("numpy")}
-    return writer.finish(about)
+    return writer.finish(about, count)
 
 
 def _check(config: MovingMNIST) -> None:

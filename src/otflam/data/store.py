@@ -58,7 +58,7 @@ class Store:
         if not (self.path / "meta.json").exists() and (self.path / "plan.json").exists():
             raise UserError(f"{self.path} is not finished", "run the command that was making it again to continue")
         meta = read_json(self.path / "meta.json", "this folder is not an otflam data set")
-        if meta.get("format") != FORMAT:
+        if not isinstance(meta, dict) or meta.get("format") != FORMAT:
             raise UserError(f"{self.path} is not an otflam data set", "see 'otflam data import --help'")
         if meta.get("version") != VERSION:
             raise UserError(
@@ -101,13 +101,10 @@ class Store:
                     f"{file} has {actual} bytes, expected {expected}",
                     "it was truncated or altered; restore it or make the data set again",
                 )
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
-            if array.shape != (self.rows, *spec.shape) or array.dtype != np.dtype(spec.dtype):
-                raise UserError(
-                    f"{file} holds {array.dtype}{list(array.shape)}",
-                    "it does not match meta.json; restore it or make the data set again",
-                )
-            self._maps[column] = array
+            with file.open("rb") as stream:
+                if stream.read(HEADER) != spec.header(self.rows):
+                    raise UserError(f"{file} has another header than meta.json says", "it was altered; restore it")
+            self._maps[column] = np.memmap(file, spec.dtype, "r", HEADER, (self.rows, *spec.shape))
         return self._maps[column]
 
     def __contains__(self, column: str) -> bool:

@@ -20,7 +20,7 @@ from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_
 from otflam.data.labels import read_actions
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
-from otflam.data.writing import JOURNAL, StoreWriter
+from otflam.data.writing import StoreWriter, finished_store, tidy
 
 LOG = logging.getLogger(__name__)
 LOSSY_NOTE = (
@@ -59,7 +59,10 @@ def import_videos(
         columns |= {"actions": Column("float32", (len(actions.names),)), "action_mask": Column("bool", ())}
     files = [[source.name, source.bytes] for source in sources]
     digest = actions.digest if actions else None
-    writer = StoreWriter(out, columns, {**to_json(config), "files": files, "actions_digest": digest})
+    plan = {**to_json(config), "files": files, "actions_digest": digest}
+    if (store := finished_store(out, plan)) is not None:
+        return store
+    writer = StoreWriter(out, columns, plan, lock=True)
     writer.drop_damaged()
     done, skipped = writer.done(), []
     for index, source in enumerate(sources):
@@ -82,14 +85,16 @@ def import_videos(
     if lossy := [episode for episode in episodes.values() if episode["lossy"]]:
         codecs = ", ".join(sorted({episode["codec"] for episode in lossy}))
         report(f"{len(lossy)} of {len(episodes)} episodes come from lossy sources ({codecs}): {LOSSY_NOTE}")
-    extra = {"kind": "videos", "versions": versions("av", "numpy", "pillow")}
-    return writer.finish({**extra, "skipped": skipped, "action_names": list(actions.names) if actions else None})
+    names = list(actions.names) if actions else None
+    extra = {"kind": "videos", "skipped": skipped, "action_names": names, "versions": versions("av", "numpy", "pillow")}
+    return writer.finish(extra, len(sources) - len(skipped))
 
 
 def _withdraw(out: Path, columns: dict[str, Column]) -> None:
     """Take away the plan of an import that gave nothing, because it would stop the next one."""
-    for name in ("plan.json", JOURNAL, *(f"{column}.npy" for column in columns)):
-        (out / name).unlink()
+    tidy(out)
+    for column in columns:
+        (out / f"{column}.npy").unlink()
     out.rmdir()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,36 @@ from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_json
 from otflam.data.store import FORMAT, HEADER, VERSION, Column, Store, digest, digest_rows
 
-JOURNAL = "parts.jsonl"
-"""One line for each finished episode, while a store is being written."""
+JOURNAL, LOCK = "parts.jsonl", ".lock"
+"""One line for each finished episode while a store is being written, and the file that its one writer holds."""
+
+
+def finished_store(path: Path, config: Any) -> Store | None:
+    """The store at `path` if it is complete and was made with this configuration."""
+    if not (path / "meta.json").exists():
+        return None
+    store = Store(path)
+    if store.config != to_json(config):
+        return None
+    tidy(path)
+    return store
+
+
+def tidy(path: Path) -> None:
+    """Remove what only an unfinished store needs; a writer killed while finishing may have left it."""
+    for name in ("plan.json", JOURNAL, LOCK):
+        (path / name).unlink(missing_ok=True)
+
+
+def lock_folder(path: Path) -> int:
+    """Hold a folder for this process, or say that another one holds it; closing the returned file gives it back."""
+    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise UserError(f"another process is writing {path}", "wait for it, or choose another folder") from None
+    return file
 
 
 class StoreWriter:
@@ -29,8 +59,11 @@ class StoreWriter:
     An episode counts only once its line is in the journal, so a killed writer loses at most the episode it was writing.
     """
 
-    def __init__(self, path: str | Path, columns: Mapping[str, Column], config: Any, *, slot: int = 0) -> None:
-        """`config` decides whether an unfinished folder may be continued: it must be the same."""
+    def __init__(
+        self, path: str | Path, columns: Mapping[str, Column], config: Any, *, slot: int = 0, lock: bool = False
+    ) -> None:
+        """`config` decides whether an unfinished folder may be continued: it must be the same. The process that will
+        call `finish` takes the `lock`; its workers do not."""
         self.path, self.columns, self.slot = Path(path), dict(columns), slot
         self._end: int | None = None
         self.plan = {
@@ -43,6 +76,10 @@ class StoreWriter:
         if (self.path / "meta.json").exists():
             raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
         self.path.mkdir(parents=True, exist_ok=True)
+        if lock:
+            weakref.finalize(self, os.close, lock_folder(self.path))
+        for torn in self.path.glob(".*.tmp") if lock else ():
+            torn.unlink()  # of a writer that was killed
         if (self.path / "plan.json").exists():
             begun = read_json(self.path / "plan.json", "delete the folder and start again")
             if begun != self.plan:
@@ -55,7 +92,7 @@ class StoreWriter:
                     f"{self.path} was begun with other settings ({', '.join(changed) or 'columns'} differ)",
                     "use the same ones to continue, or choose another folder",
                 )
-        elif any(self.path.iterdir()):
+        elif any(entry.name != LOCK for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty", "choose another folder")
         else:
             write_json(self.path / "plan.json", self.plan)
@@ -65,7 +102,7 @@ class StoreWriter:
     def reserve(self, rows: int) -> None:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""
         for name, spec in self.columns.items():
-            with (self.path / f"{name}.npy").open("r+b") as file, _disk_errors(self.path):
+            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, max(HEADER + rows * spec.row_bytes, 1))
 
     def done(self) -> dict[int, dict[str, Any]]:
@@ -92,8 +129,9 @@ class StoreWriter:
         line = (
             "\n" + json.dumps({"index": index, "part": part}, sort_keys=True) + "\n"
         )  # a torn line before it ends here
-        with (self.path / JOURNAL).open("ab", buffering=0) as file, _disk_errors(self.path):
-            file.write(line.encode())
+        with _disk_errors(self.path), (self.path / JOURNAL).open("ab", buffering=0) as file:
+            if file.write(line.encode()) < len(line.encode()):
+                raise OSError(errno.ENOSPC, "the disk is full")
 
     def write(self, index: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any]) -> None:
         """Store episode `index` in its own slot."""
@@ -123,7 +161,7 @@ class StoreWriter:
                     "check the policy or file it came from",
                 )
             digests[name] = digest(rows.data)
-            with (self.path / f"{name}.npy").open("r+b") as file, _disk_errors(self.path):
+            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 file.seek(HEADER + start * spec.row_bytes)
                 file.write(rows.data)
                 file.flush()
@@ -132,14 +170,16 @@ class StoreWriter:
             raise ValueError(f"info of an episode must not hold {part.keys() & info.keys()}")
         self._record(index, part | to_json(dict(info)))
 
-    def finish(self, extra: Mapping[str, Any]) -> Store:
+    def finish(self, extra: Mapping[str, Any], expected: int) -> Store:
         """Write headers and `meta.json`, and open the result; a slot whose episode ended early keeps a gap."""
         parts = list(self.done().values())
-        if not parts:
-            raise UserError(f"{self.path} has no episodes", "nothing was collected or imported")
+        if len(parts) != expected or not parts:
+            raise UserError(
+                f"{self.path} has {len(parts)} episodes instead of {expected}", "run the same command to continue"
+            )
         rows = max(part["start"] + part["length"] for part in parts)
         for name, spec in self.columns.items():
-            with (self.path / f"{name}.npy").open("r+b") as file, _disk_errors(self.path):
+            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 file.truncate(HEADER + rows * spec.row_bytes)
                 file.write(spec.header(rows))
                 file.flush()
@@ -155,8 +195,7 @@ class StoreWriter:
             **to_json(dict(extra)),
         }
         write_json(self.path / "meta.json", {**meta, "digest": stable_hash(meta)})
-        (self.path / "plan.json").unlink()
-        (self.path / JOURNAL).unlink()
+        tidy(self.path)
         return Store(self.path)
 
 

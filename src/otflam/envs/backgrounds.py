@@ -9,7 +9,6 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -70,14 +69,19 @@ class Backgrounds(ABC):
 
     def clip(self, index: int, size: int) -> UInt8[np.ndarray, "frames size size 3"]:
         """All frames of a clip; read-only, because the last few clips are kept and shared."""
-        return _draw_clip(self, index, size)
+        key = (self, index, size)
+        if key not in KEPT:
+            frames = np.stack([np.asarray(frame) for frame in self.draw(index, size)])
+            frames.flags.writeable = False
+            KEPT[key] = frames
+            while len(KEPT) > 1 and sum(clip.nbytes for clip in KEPT.values()) > KEPT_BYTES:
+                KEPT.pop(next(iter(KEPT)))
+        return KEPT[key]
 
 
-@lru_cache(maxsize=4)  # at reference quality a clip takes up to 170 MB
-def _draw_clip(backgrounds: Backgrounds, index: int, size: int) -> UInt8[np.ndarray, "frames size size 3"]:
-    frames = np.stack([np.asarray(frame) for frame in backgrounds.draw(index, size)])
-    frames.flags.writeable = False
-    return frames
+KEPT: dict[tuple[Backgrounds, int, int], np.ndarray] = {}
+"""The last clips that were drawn in this process, the oldest first."""
+KEPT_BYTES = 2**28
 
 
 # --- Folders ---------------------------------------------------------------------------------------------------------
@@ -113,7 +117,8 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
     if not found:
         cure = f"it needs one sub-folder of images per video, or video files ({' '.join(sorted(VIDEOS))})"
         raise UserError(f"no background videos in {root}", cure)
-    is_davis = any(title in " ".join(DAVIS.values()).split() for title in found)
+    # Some of DAVIS's names are ordinary words (train, dog, bus), so one of them alone proves nothing.
+    is_davis = root.parts[-2:] == ("JPEGImages", "480p") or set(found) <= set(" ".join(DAVIS.values()).split())
     titles = [title for title in DAVIS[split].split() if title in found] if is_davis else _halve(sorted(found), split)
     if not titles:
         cure = "unpack all of DAVIS-2017 trainval 480p there, or rename the sub-folders if they are not DAVIS"
@@ -124,7 +129,8 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
 
 
 def _find_clips(root: Path) -> dict[str, tuple[Path, ...]]:
-    clips = {}
+    loose = (file for file in root.iterdir() if file.suffix.lower() in IMAGES and not file.name.startswith("."))
+    clips = {root.name: tuple(sorted(loose))}
     for entry in root.iterdir():
         if entry.is_dir():
             images = (file for file in entry.iterdir() if file.suffix.lower() in IMAGES)

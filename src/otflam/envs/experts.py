@@ -47,11 +47,6 @@ class Expert:
         return self.action(observation.state)
 
     def action(self, state: Float32[np.ndarray, " s"]) -> Float32[np.ndarray, " a"]:
-        if state.shape != self.mean.shape:
-            raise UserError(
-                f"an expert for {len(self.mean)}-dimensional states in a task with {len(state)}",
-                "use the expert of this task",
-            )
         x = np.clip((state - self.mean) / self.std, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
         for weight, bias in self.layers[:-1]:
             x = weight @ x + bias
@@ -112,10 +107,17 @@ def load_expert(task: str, file: str | None = None) -> Expert:
     return _load_safetensors(path) if path.suffix == ".safetensors" else _load_ppo(path)
 
 
-def make_policy(name: str, task: str, low: np.ndarray, high: np.ndarray, expert: str | None = None) -> Policy:
+def make_policy(name: str, simulation: Simulation, expert: str | None = None) -> Policy:
     """A policy by name: expert, random or zero."""
+    task, states, low, high = simulation.task, simulation.state_size, simulation.low, simulation.high
     if name == "expert":
-        return load_expert(task, expert)
+        loaded = load_expert(task, expert)
+        if (len(loaded.mean), len(loaded.layers[-1][1])) != (states, len(low)):
+            raise UserError(
+                f"the expert {expert or task} is for {len(loaded.mean)} states and {len(loaded.layers[-1][1])} actions",
+                f"{task} has {states} and {len(low)}: use the expert of this task",
+            )
+        return loaded
     if name == "random":
         return Random(low, high)
     if name == "zero":
@@ -154,7 +156,7 @@ def expert_returns(
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     simulation, returns = Simulation(task), []
-    player = make_policy(policy, task, simulation.low, simulation.high, expert)
+    player = make_policy(policy, simulation, expert)
     for index in range(episodes):
         returns.append(state_return(simulation, player, episode_seed(seed, index)))
         on_episode(1)

@@ -41,7 +41,8 @@ class Renderer:
             self._gl.make_current()
         except Exception as error:  # every backend raises its own kind
             raise UserError(
-                f"no OpenGL for off-screen rendering ({error})", "install libegl1 and libgl1-mesa-dri, or run 'make gl'"
+                f"no OpenGL for off-screen rendering ({error})",
+                "run 'otflam gl --install' as root",
             ) from None
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
@@ -71,6 +72,12 @@ class Renderer:
             self._texture = int(boxes[0])
             # A square texture is repeated on all six faces, as in the original.
             self.model.tex_width[self._texture] = self.model.tex_height[self._texture] = self.sky
+
+    def refresh(self) -> None:
+        """Take over what a task changed in the model at the start of an episode: some have new terrain every time."""
+        self._gl.make_current()
+        for number in range(self.model.nhfield):
+            mujoco.mjr_uploadHField(self.model, self._context, number)
 
     def show(self, image: UInt8[np.ndarray, "sky sky 3"]) -> None:
         """Put an image on the sky box."""

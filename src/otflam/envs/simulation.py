@@ -15,6 +15,9 @@ from otflam.core.errors import UserError, require_name
 
 TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, task in suite.ALL_TASKS)
 
+LONGEST = 1000
+"""Steps of an episode in tasks without a time limit of their own (lqr)."""
+
 # dm_control's own model files use a compiler attribute that MuJoCo announces as deprecated at every load.
 logging.getLogger("absl").addFilter(lambda record: "settotalmass" not in record.getMessage())
 
@@ -34,7 +37,8 @@ class Simulation:
         self.physics = self._env.physics
         spec = self._env.action_spec()
         self.low, self.high = spec.minimum.astype(np.float32), spec.maximum.astype(np.float32)
-        self.steps = int(self._env._step_limit)
+        limit = self._env._step_limit
+        self.steps = int(limit) if limit < LONGEST else LONGEST
         self.state_size = len(self.reset(0))
         self.physics_size = self.physics.get_state().size
 

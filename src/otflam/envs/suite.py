@@ -82,6 +82,7 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Reset physics and distractors, each from its own stream of random numbers."""
         _, camera, colour, background = episode_streams(seed)
         state = self.simulation.begin(seed)
+        self.renderer.refresh()
         scale, dynamic = self.level.scale, self.world.dynamic
         self._view = view_of(self.simulation.physics, self.world.camera, self.simulation.domain)
         self._camera_walk = camera_walk(self._view, scale, dynamic, np.random.default_rng(camera))

@@ -13,7 +13,8 @@ import torch
 
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import replacing, write_text
+from otflam.core.files import write_text
+from otflam.core.run import Run
 from otflam.envs.recipe import Recipe
 from otflam.envs.sac import SAC
 
@@ -32,14 +33,11 @@ def train_expert(
     Best is decided by evaluations at repeat 1 on seeds of their own. `out/log.jsonl` holds the learning curve.
     """
     torch.set_num_threads(1)  # layers this small run no faster on two threads, and two tasks can train side by side
-    out.mkdir(parents=True, exist_ok=True)
-    checkpoint, best_file, log = out / "checkpoint.pt", out / f"{task}.safetensors", out / "log.jsonl"
+    if min(config.environments, config.batch, config.repeat, config.decisions, config.evaluate_episodes) < 1:
+        raise UserError("environments, batch, repeat, decisions and evaluate-episodes", "each must be at least 1")
+    run, best_file = Run(out, {"task": task, "seed": seed, **to_json(config)}), out / f"{task}.safetensors"
     sac, best, seconds, rows = SAC(task, config, seed), -math.inf, 0.0, []
-    identity = {"task": task, "seed": seed, **to_json(config)}
-    if checkpoint.exists():
-        saved = torch.load(checkpoint, weights_only=True)
-        if saved["identity"] != identity:
-            raise UserError(f"{checkpoint} belongs to another training", "choose another --out or the same settings")
+    if (saved := run.load()) is not None:
         sac.load_state(saved["state"])
         best, seconds, rows = saved["best"], saved["seconds"], saved["rows"]
     on_start(sac.round * sac.steps * config.environments, sac.rounds * sac.steps * config.environments)
@@ -55,9 +53,7 @@ def train_expert(
                 best = mean
                 about = {"task": task, "algorithm": "sac", "seed": seed, "round": sac.round}
                 sac.expert().save(best_file, about | {"selection_return": round(mean, 1)})
-            state = {"state": sac.state(), "identity": identity, "best": best, "seconds": seconds, "rows": rows}
-            with replacing(checkpoint) as temporary:
-                torch.save(state, temporary)
-            write_text(log, "".join(json.dumps(row) + "\n" for row in rows))
+            run.save({"state": sac.state(), "best": best, "seconds": seconds, "rows": rows})
+            write_text(out / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         on_log(row)
     return best_file

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import tyro
+
+from otflam.core.errors import require_name
 
 Difficulty = Literal["vanilla", "easy", "medium", "hard", "scale_easy_video_hard"]
 Quality = Literal["fast", "reference"]
@@ -30,3 +32,7 @@ class World:
     """Which of the background videos to use."""
     camera: int = 0
     """Number of the task's camera."""
+
+    def __post_init__(self) -> None:
+        for kind, choices in {"difficulty": Difficulty, "quality": Quality, "split": Split}.items():
+            require_name(kind, getattr(self, kind), get_args(choices))

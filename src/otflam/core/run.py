@@ -1,0 +1,85 @@
+"""A run directory: configuration, metrics, checkpoint; everything needed to continue or to trust a training.
+
+config.json       the resolved configuration and what it was trained on
+metrics.jsonl     one line per logged step        (tensorboard/ holds the same curves)
+checkpoint.pt     the state to continue from
+model.safetensors the trained weights; written last
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from otflam.core.config import to_json
+from otflam.core.errors import UserError
+from otflam.core.files import read_json, replacing, write_json, write_text
+
+
+class Run:
+    """Opens a run directory, new or interrupted, for exactly one configuration."""
+
+    def __init__(self, path: Path, config: Any, *, writes: bool = True) -> None:
+        """`writes` is False in all but one of the processes that train together."""
+        self.path, self.writes, self._board = path, writes, None
+        wanted = to_json(config)
+        if (path / "config.json").exists():
+            begun = read_json(path / "config.json", "delete the folder and start again")
+            changed = sorted(key for key in {**begun, **wanted} if begun.get(key) != wanted.get(key))
+            if changed:
+                raise UserError(
+                    f"{path} holds another training ({', '.join(changed)} differ)", "use its settings or another folder"
+                )
+        elif writes:
+            path.mkdir(parents=True, exist_ok=True)
+            write_json(path / "config.json", wanted)
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "model.safetensors").exists()
+
+    def load(self) -> dict[str, Any] | None:
+        """The last checkpoint, if there is one."""
+        file = self.path / "checkpoint.pt"
+        if not file.exists():
+            return None
+        try:
+            return torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many kinds over a damaged file
+            raise UserError(f"{file} is damaged ({type(error).__name__})", "delete it to start again") from None
+
+    def forget_after(self, step: int) -> None:
+        """Drop metrics that were logged after a checkpoint, for they will come again."""
+        metrics = self.path / "metrics.jsonl"
+        if self.writes and metrics.exists():
+            lines = [line for line in metrics.read_text().splitlines() if line.endswith("}")]
+            kept = [line for line in lines if json.loads(line)["step"] <= step]
+            write_text(metrics, "".join(f"{line}\n" for line in kept))
+
+    def save(self, state: dict[str, Any]) -> None:
+        if self.writes:
+            with replacing(self.path / "checkpoint.pt") as temporary:
+                torch.save(state, temporary)
+
+    def log(self, row: dict[str, float]) -> None:
+        """Append one line of metrics."""
+        if not self.writes:
+            return
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        if self._board is None:
+            from torch.utils.tensorboard import SummaryWriter  # late: it takes a second to load
+
+            self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=int(row["step"]))
+        for name, value in row.items():
+            self._board.add_scalar(name, value, int(row["step"]))
+
+    def metrics(self) -> list[dict[str, float]]:
+        return [json.loads(line) for line in (self.path / "metrics.jsonl").read_text().splitlines()]
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()

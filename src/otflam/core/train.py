@@ -1,0 +1,170 @@
+"""The one training loop, for every trainable thing.
+
+A model's `forward(batch)` returns its losses; this file weighs them, steps, logs and saves. Batches and the random
+numbers of a step are pure functions of (seed, step), so a checkpoint is the model, the optimiser and the step, and a
+run that was killed ends in the same bits as one that was not. On many processes each takes its part of the same batch.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.core.parallel import sum_over_processes
+from otflam.core.run import Run
+from otflam.core.terms import Terms
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    steps: int = 2000
+    """Gradient steps."""
+    batch: int = 128
+    """Samples per step, over all processes."""
+    optimiser: Literal["adamw", "adam"] = "adamw"
+    """Which form of Adam."""
+    lr: float = 3e-4
+    """Step size."""
+    weight_decay: float = 0.0
+    """Decay of the weights."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the step size falls to zero, if it does."""
+    ramp: int = 0
+    """Steps over which the step size first rises from zero."""
+    clip: float = 1.0
+    """Largest norm of a gradient; 0 leaves it alone."""
+    seed: int = 0
+    """Decides weights, batches and dropout."""
+    log_every: int = 25
+    """Steps between two lines of metrics."""
+    save_every: int = 250
+    """Steps between two checkpoints."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """Weight of each of the model's losses; the names must be exactly the model's."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    devices: int = 1
+    """Processes (CPU) or GPUs per machine."""
+    nodes: int = 1
+    """Machines."""
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    """What to train on."""
+
+    def fabric(self) -> Fabric:
+        """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
+        on_gpu = self.accelerator == "gpu" or (self.accelerator == "auto" and torch.cuda.is_available())
+        fabric = Fabric(
+            accelerator="gpu" if on_gpu else "cpu",
+            devices=self.devices,
+            num_nodes=self.nodes,
+            strategy="ddp" if self.devices * self.nodes > 1 else "auto",
+            precision="bf16-mixed" if on_gpu else "32-true",
+        )
+        fabric.launch()
+        return fabric
+
+
+@runtime_checkable
+class Feed(Protocol):
+    """Where batches come from."""
+
+    def batch(self, size: int, seed: int, step: int, rank: int, world: int) -> Batch:
+        """Part `rank` of `world` of batch number `step`."""
+        ...
+
+
+def fit(
+    model: nn.Module,
+    feed: Feed,
+    config: TrainConfig,
+    run: Run,
+    fabric: Fabric,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_step: Callable[[int], None] = lambda count: None,
+    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+) -> None:
+    """Train a model in place, continuing from the run's checkpoint if there is one."""
+    if config.batch % fabric.world_size:
+        raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
+    optimiser = make_optimiser(model, config)
+    module, optimiser = fabric.setup(model, optimiser)
+    saved, step = run.load(), 0
+    if saved is not None:
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+        step = saved["step"]
+    run.forget_after(step)
+    on_start(step, config.steps)
+    module.train()
+    began, counted = time.monotonic(), step
+    while step < config.steps:
+        for group in optimiser.param_groups:
+            group["lr"] = config.lr * rate_at(config, step)
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, fabric.global_rank]).generate_state(1)[0]))
+        batch = feed.batch(config.batch, config.seed, step, fabric.global_rank, fabric.world_size).to(fabric.device)
+        logged = train_step(module, batch, optimiser, config, fabric, step)
+        step += 1
+        on_step(1)
+        if step % config.log_every == 0 or step == config.steps:
+            row = average({name: value.detach() for name, value in logged.items()}, fabric)
+            row |= {"step": step, "steps_per_s": (step - counted) / (time.monotonic() - began)}
+            began, counted = time.monotonic(), step
+            run.log(row)
+            on_log(row)
+        if step % config.save_every == 0 or step == config.steps:
+            run.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step})
+    run.close()
+    model.eval()
+
+
+def train_step(
+    module: Any, batch: Batch, optimiser: Any, config: TrainConfig, fabric: Fabric, step: int
+) -> dict[str, Tensor]:
+    """Take one gradient step and return what to log."""
+    terms: Terms = module(batch)
+    if terms.losses.keys() != config.weights.keys():
+        raise KeyError(f"losses and weights disagree on {sorted(terms.losses.keys() ^ config.weights.keys())}")
+    total = torch.stack([config.weights[name] * loss for name, loss in terms.losses.items()]).sum()
+    optimiser.zero_grad(set_to_none=True)
+    fabric.backward(total)
+    try:
+        limit = config.clip or math.inf
+        norm = torch.nn.utils.clip_grad_norm_(module.parameters(), limit, error_if_nonfinite=True)
+    except RuntimeError:
+        raise UserError(
+            f"the gradient is not finite at step {step}", "lower --lr; the last checkpoint is from before it"
+        ) from None
+    optimiser.step()
+    return {"total": total, "grad_norm": norm, **terms.losses, **terms.metrics}
+
+
+def make_optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
+    return kind(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
+
+
+def rate_at(config: TrainConfig, step: int) -> float:
+    """The share of the step size in force at a step."""
+    rise = min(1.0, (step + 1) / config.ramp) if config.ramp else 1.0
+    done = max(0, step - config.ramp) / max(1, config.steps - config.ramp)
+    fall = {"constant": 1.0, "linear": 1 - done, "cosine": 0.5 * (1 + math.cos(math.pi * done))}[config.schedule]
+    return rise * fall
+
+
+def average(values: dict[str, Tensor], fabric: Fabric) -> dict[str, float]:
+    """Means over all processes."""
+    together = torch.stack([value.to(torch.float32) for value in values.values()])
+    sum_over_processes(together)
+    return dict(zip(values, (together / fabric.world_size).tolist(), strict=True))

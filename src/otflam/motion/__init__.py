@@ -1,0 +1,1 @@
+"""Stage 3: what changed between frames, as pure functions without parameters."""

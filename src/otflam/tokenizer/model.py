@@ -1,0 +1,203 @@
+"""Observed Transition Factorization (paper §3.1, B.4): a patchwise VQ-VAE on motion.
+
+Every patch of the motion signal becomes one of K codes. A code's factor is (c_k, M_k, w_k): its vector, where it occurs
+and how much; a shared network ρ makes a descriptor of it, which is put back wherever the code occurs, and the decoder
+redraws the motion from these descriptors and the current frame.
+
+Axes: b samples, c channels, h w pixels, u v grid, p patches (u·v), d features, k codes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.parallel import gather_rows, sum_over_processes
+from otflam.core.terms import Terms
+from otflam.motion.signal import MotionConfig, motion
+from otflam.tokenizer.decoder import DecoderConfig
+from otflam.tokenizer.quantize import Codebook, CodebookConfig, overlap
+
+KMEANS_TOKENS, KMEANS_BATCHES = 20_000, 8
+"""Tokens that k-means starts the codebook from, taken evenly from the last batches of the warm-up."""
+
+
+@dataclass(frozen=True)
+class OTFConfig:
+    motion: MotionConfig = field(default_factory=MotionConfig)
+    codebook: CodebookConfig = field(default_factory=CodebookConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    channels: int = 3
+    """Colour channels of a frame."""
+    grid: int = 14
+    """Patches along the shorter side of a frame."""
+    patch: int = 7
+    """Pixels along a side of a patch; frames are resized to grid × patch."""
+    hidden: int = 128
+    """Width of the patch encoder and of the descriptor network ρ."""
+    descriptor: int = 64
+    """Width of a factor's descriptor on the grid."""
+    warmup: int = 200
+    """Steps without quantisation before k-means starts the codebook."""
+
+    def build(self) -> MotionAutoencoder:
+        return OTF(self)
+
+
+class Factors(NamedTuple):
+    """E_t: for every code its vector, where it occurs and how strongly (eq. 6)."""
+
+    vectors: Float[Tensor, "k d"]
+    occupancy: Float[Tensor, "b k u v"]
+    weights: Float[Tensor, "b k"]
+
+
+class MotionAutoencoder(nn.Module, ABC):
+    """What the factorised and the monolithic tokenizer share: motion in, codes between, motion out."""
+
+    def __init__(self, config: OTFConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.motion_channels = config.motion.channels(config.channels)
+        self.codebook = Codebook(config.codebook)
+        self.decoder = config.decoder.build(config.descriptor, config.patch, config.channels, self.motion_channels)
+        self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
+        # The latest tokens of the warm-up, from which k-means starts; a buffer, so that a resumed warm-up has them too.
+        self.recent = nn.Buffer(torch.zeros(KMEANS_TOKENS, config.codebook.dim))
+
+    def resize(self, frames: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h2 w2"]:
+        """Scale frames so that the shorter side has `grid` patches and the longer one a whole number of them."""
+        height, width = frames.shape[-2:]
+        scale = self.config.grid / min(height, width)
+        size = [max(1, round(side * scale)) * self.config.patch for side in (height, width)]
+        if size == [height, width]:
+            return frames
+        return F.interpolate(frames, size, mode="bilinear", align_corners=False)
+
+    def observe(self, batch: Batch) -> tuple[Float[Tensor, "b c h w"], Float[Tensor, "b m h w"]]:
+        """The current frame x_t and the motion o_t, at the tokenizer's resolution."""
+        frames = [self.resize(batch.images(offset)) for offset in self.config.motion.offsets]
+        return frames[self.config.motion.offsets.index(0)], motion(self.config.motion, frames)
+
+    @abstractmethod
+    def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b p d"]:
+        """Continuous tokens of a motion signal."""
+
+    @abstractmethod
+    def describe(self, tokens: Float[Tensor, "b p d"], codes: Int64[Tensor, "b p"] | None) -> Float[Tensor, "b p e"]:
+        """Descriptors on the grid, from tokens that were quantised to `codes`, or not quantised in the warm-up."""
+
+    def encode(self, signal: Float[Tensor, "b m h w"]) -> Int64[Tensor, "b p"]:
+        """The code of every token."""
+        tokens = self.embed(signal)
+        return self.codebook.nearest(tokens.flatten(0, 1)).view(tokens.shape[:2])
+
+    def redraw(self, codes: Int64[Tensor, "b p"], frame: Float[Tensor, "b c h w"]) -> Float[Tensor, "b m h w"]:
+        """The motion that codes make of a frame."""
+        return self.decode(self.describe(self.codebook.vectors[codes], codes), frame)
+
+    def decode(self, descriptors: Float[Tensor, "b p e"], frame: Float[Tensor, "b c h w"]) -> Float[Tensor, "b m h w"]:
+        rows = frame.shape[-2] // self.config.patch
+        return self.decoder(rearrange(descriptors, "b (u v) e -> b e u v", u=rows), frame)
+
+    def reconstruct(self, batch: Batch) -> tuple[Float[Tensor, "b m h w"], Float[Tensor, "b m h w"]]:
+        """The motion signal and what is left of it after quantisation."""
+        frame, signal = self.observe(batch)
+        return signal, self.redraw(self.encode(signal), frame)
+
+    def forward(self, batch: Batch) -> Terms:
+        """L_vocab (eqs. 7-10), with means in place of sums."""
+        frame, signal = self.observe(batch)
+        tokens = self.embed(signal)
+        flat = tokens.flatten(0, 1)
+        if self.training:
+            self._advance(flat.detach())
+        if self.step <= self.config.warmup:
+            redrawn, zero = self.decode(self.describe(tokens, None), frame), signal.new_zeros(())
+            return Terms({"rec": F.mse_loss(redrawn, signal), "code": zero, "commit": zero, "orth": zero}, {})
+        quantized = self.codebook(flat)
+        codes = quantized.codes.view(tokens.shape[:2])
+        redrawn = self.decode(self.describe(quantized.tokens.view_as(tokens), codes), frame)
+        used = sum_over_processes(torch.bincount(quantized.codes, minlength=len(self.codebook.vectors)).float())
+        share = used / used.sum()
+        losses = {
+            "rec": F.mse_loss(redrawn, signal),
+            "code": quantized.distance.detach(),  # moving averages take the place of its gradient
+            "commit": quantized.distance,
+            "orth": overlap(self.codebook.vectors[used > 0]),
+        }
+        metrics = {
+            "perplexity": torch.exp(-(share * share.clamp_min(1e-12).log()).sum()),
+            "active": (used > 0).float().sum(),
+            "resets": self.codebook.resets.float(),
+        }
+        return Terms(losses, metrics)
+
+    def _advance(self, tokens: Float[Tensor, "n d"]) -> None:
+        """Count training steps, keep recent tokens of the warm-up, and start the codebook when it ends."""
+        self.step += 1
+        if self.config.warmup - KMEANS_BATCHES < self.step <= self.config.warmup:
+            tokens = gather_rows(tokens)
+            size = min(len(tokens), KMEANS_TOKENS // KMEANS_BATCHES)
+            kept = tokens[torch.linspace(0, len(tokens) - 1, size, device=tokens.device).long()]
+            self.recent.copy_(torch.cat([self.recent[size:], kept]))
+        elif self.step == self.config.warmup + 1:
+            known = self.recent[self.recent.abs().sum(1) > 0]
+            self.codebook.start_from(known if len(known) else gather_rows(tokens))
+
+
+class OTF(MotionAutoencoder):
+    """The factorised tokenizer: each patch is encoded by itself."""
+
+    def __init__(self, config: OTFConfig) -> None:
+        super().__init__(config)
+        pixels, dim = self.motion_channels * config.patch**2, config.codebook.dim
+        self.encoder = nn.Sequential(nn.Linear(pixels + 2, config.hidden), nn.GELU(), nn.Linear(config.hidden, dim))
+        self.rho = nn.Sequential(
+            nn.Linear(dim + 1, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.descriptor), nn.GELU()
+        )
+
+    def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b p d"]:
+        patch = self.config.patch
+        patches = rearrange(signal, "b m (u i) (v j) -> b u v (m i j)", i=patch, j=patch)
+        rows, columns = (torch.linspace(-1, 1, n, device=signal.device) for n in patches.shape[1:3])
+        place = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).expand(len(signal), -1, -1, -1)
+        return self.encoder(torch.cat([patches, place.to(patches.dtype)], -1).flatten(1, 2))
+
+    def describe(self, tokens: Float[Tensor, "b p d"], codes: Int64[Tensor, "b p"] | None) -> Float[Tensor, "b p e"]:
+        """H(u, v) = Σ_k M_k(u, v) ρ(c_k, w_k).
+
+        A patch has exactly one code, so the sum has one term: ρ of the patch's own code and its weight. Computed so,
+        the cost does not grow with the size of the vocabulary, and every patch gets its own straight-through gradient.
+        """
+        weight = tokens.new_zeros(tokens.shape[:2])
+        if codes is not None:
+            weight = code_weights(codes, self.codes).gather(1, codes)
+        return self.rho(torch.cat([tokens, weight[..., None]], -1))
+
+    @property
+    def codes(self) -> int:
+        return len(self.codebook.vectors)
+
+    def factors(self, codes: Int64[Tensor, "b p"], rows: int) -> Factors:
+        """The transition factors (c_k, M_k, w_k) of encoded motions."""
+        occupancy = F.one_hot(codes, self.codes).to(torch.float32)
+        return Factors(
+            self.codebook.vectors,
+            rearrange(occupancy, "b (u v) k -> b k u v", u=rows),
+            occupancy.mean(1),
+        )
+
+
+def code_weights(codes: Int64[Tensor, "b p"], count: int) -> Float[Tensor, "b k"]:
+    """w_k: the fraction of a sample's patches that have each code."""
+    ones = torch.ones_like(codes, dtype=torch.float32)
+    return torch.zeros(len(codes), count, device=codes.device).scatter_add_(1, codes, ones) / codes.shape[1]
