@@ -115,6 +115,27 @@ def test_problems_are_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_gl_is_checked_and_its_absence_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run("gl", capsys=capsys)
+    assert code == 0 and "rendering works" in out
+    monkeypatch.setenv("MUJOCO_GL", "nonsense")
+    code, _, err = run("gl", capsys=capsys)
+    assert code == 2 and "apt-get install libegl1 libgl1-mesa-dri" in err and err.count("\n") == 1
+
+
+def test_make_uses_commands_that_exist() -> None:
+    """Every line of the Makefile that calls us parses."""
+    lines = (Path(__file__).parents[1] / "Makefile").read_text().splitlines()
+    calls = [line.split("$(BIN)/otflam ")[1].split() for line in lines if "$(BIN)/otflam " in line]
+    assert len(calls) >= 3
+    for words in calls:
+        name, rest = cli.find_command(words)
+        assert name is not None
+        cli.parse(name, rest)
+
+
 def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run("data", "info", "nowhere", "--debug", capsys=capsys)
     assert code == 2 and "Traceback" in err and err.strip().splitlines()[-1].startswith("otflam: ")

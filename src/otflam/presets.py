@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from otflam.core.errors import require_name
+from otflam.core.training import TrainConfig
 from otflam.data.options import Collection, MovingMNIST
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
+from otflam.motion.config import MotionConfig
+from otflam.tokenizer.config import DecoderConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,28 @@ class Preset:
     """How much Moving MNIST to draw (training split)."""
     expert: Recipe
     """How long to train an expert."""
+    tokenizer: TokenizerConfig
+    """Tokenizer for control frames."""
+    digit_tokenizer: TokenizerConfig
+    """Tokenizer for Moving MNIST: 16 × 16 patches of 8 pixels, frame by frame."""
+    tokenizer_training: TrainConfig
+    """How long to train a tokenizer."""
 
+
+LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
+"""Weights of L_vocab in the authors' public code."""
+
+
+def tokenizer_for_control(patch: int, warmup: int, decoder: DecoderConfig) -> TokenizerConfig:
+    return TokenizerConfig(patch=patch, warmup=warmup, decoder=decoder)
+
+
+def tokenizer_for_digits(warmup: int, decoder: DecoderConfig) -> TokenizerConfig:
+    motion = MotionConfig(stride=1)
+    return TokenizerConfig(motion=motion, channels=1, grid=16, patch=8, warmup=warmup, decoder=decoder)
+
+
+SMALL, PUBLIC = DecoderConfig(), DecoderConfig("bilinear", width=128, reference=16)
 
 PRESETS = {
     # Tests: seconds.
@@ -26,13 +50,37 @@ PRESETS = {
         Collection(World(size=32), episodes=4, steps=24),
         MovingMNIST(sequences=42),
         Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
+        tokenizer_for_control(2, 4, DecoderConfig(width=16, reference=8)),
+        tokenizer_for_digits(4, DecoderConfig(width=16, reference=8)),
+        TrainConfig(steps=12, batch=8, lr=1e-3, log_every=2, save_every=4, weights=LOSSES),
     ),
     # The whole story in minutes.
-    "demo": Preset(Collection(episodes=12, steps=250), MovingMNIST(sequences=420), Recipe(decisions=80_000)),
+    "demo": Preset(
+        Collection(episodes=12, steps=250),
+        MovingMNIST(sequences=420),
+        Recipe(decisions=80_000),
+        tokenizer_for_control(5, 40, SMALL),
+        tokenizer_for_digits(40, SMALL),
+        TrainConfig(steps=200, batch=64, lr=1e-3, weights=LOSSES),
+    ),
     # Our recorded results: hours in total.
-    "laptop": Preset(Collection(episodes=128, steps=500), MovingMNIST(), Recipe()),
-    # The paper's values: 2,000 full trajectories per task, rendered as the original does.
-    "paper": Preset(Collection(World(quality="reference"), episodes=2000), MovingMNIST(), Recipe(decisions=5_000_000)),
+    "laptop": Preset(
+        Collection(episodes=128, steps=500),
+        MovingMNIST(),
+        Recipe(),
+        tokenizer_for_control(5, 120, SMALL),
+        tokenizer_for_digits(120, SMALL),
+        TrainConfig(steps=900, batch=64, lr=1e-3, schedule="cosine", weights=LOSSES),
+    ),
+    # The paper's values: 2,000 full trajectories per task, rendered as the original does; 10 epochs of 975 batches.
+    "paper": Preset(
+        Collection(World(quality="reference"), episodes=2000),
+        MovingMNIST(),
+        Recipe(decisions=5_000_000),
+        tokenizer_for_control(7, 975, PUBLIC),
+        tokenizer_for_digits(975, PUBLIC),
+        TrainConfig(steps=9750, batch=512, lr=1e-4, weights=LOSSES),
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.tokenizer import TokenizerEncode, TokenizerTrain
 from otflam.commands.tools import GL, Bench, Demo
 
 __all__ = ["COMMANDS", "Command"]
@@ -29,6 +30,8 @@ COMMANDS: dict[str, type[Command]] = {
     "data import laom": ImportLAOM,
     "data export laom": ExportLAOM,
     "data mnist": DataMNIST,
+    "tokenizer train": TokenizerTrain,
+    "tokenizer encode": TokenizerEncode,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
     "expert curve": ExpertCurve,

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,57 +22,21 @@ from otflam.core.errors import UserError
 from otflam.core.parallel import sum_over_processes
 from otflam.core.run import Run
 from otflam.core.terms import Terms
+from otflam.core.training import Hardware, TrainConfig
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    steps: int = 2000
-    """Gradient steps."""
-    batch: int = 128
-    """Samples per step, over all processes."""
-    optimiser: Literal["adamw", "adam"] = "adamw"
-    """Which form of Adam."""
-    lr: float = 3e-4
-    """Step size."""
-    weight_decay: float = 0.0
-    """Decay of the weights."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """How the step size falls to zero, if it does."""
-    ramp: int = 0
-    """Steps over which the step size first rises from zero."""
-    clip: float = 1.0
-    """Largest norm of a gradient; 0 leaves it alone."""
-    seed: int = 0
-    """Decides weights, batches and dropout."""
-    log_every: int = 25
-    """Steps between two lines of metrics."""
-    save_every: int = 250
-    """Steps between two checkpoints."""
-    weights: dict[str, float] = field(default_factory=dict)
-    """Weight of each of the model's losses; the names must be exactly the model's."""
-
-
-@dataclass(frozen=True)
-class Hardware:
-    devices: int = 1
-    """Processes (CPU) or GPUs per machine."""
-    nodes: int = 1
-    """Machines."""
-    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
-    """What to train on."""
-
-    def fabric(self) -> Fabric:
-        """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
-        on_gpu = self.accelerator == "gpu" or (self.accelerator == "auto" and torch.cuda.is_available())
-        fabric = Fabric(
-            accelerator="gpu" if on_gpu else "cpu",
-            devices=self.devices,
-            num_nodes=self.nodes,
-            strategy="ddp" if self.devices * self.nodes > 1 else "auto",
-            precision="bf16-mixed" if on_gpu else "32-true",
-        )
-        fabric.launch()
-        return fabric
+def launch(hardware: Hardware) -> Fabric:
+    """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
+    on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
+    fabric = Fabric(
+        accelerator="gpu" if on_gpu else "cpu",
+        devices=hardware.devices,
+        num_nodes=hardware.nodes,
+        strategy="ddp" if hardware.devices * hardware.nodes > 1 else "auto",
+        precision="bf16-mixed" if on_gpu else "32-true",
+    )
+    fabric.launch()
+    return fabric
 
 
 @runtime_checkable

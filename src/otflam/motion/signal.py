@@ -9,41 +9,22 @@ Axes: n frames, c h w pixels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from otflam.motion.config import MotionConfig, Transform
+
 Frames = Float[Tensor, "n c h w"]
-Transform = Literal["none", "sobel", "gradient", "log", "highpass"]
 
 LUMA = (0.2989, 0.5870, 0.1140)
 EPSILON = 1e-12
 """Keeps the gradient of a magnitude finite where an image is flat."""
 
 
-@dataclass(frozen=True)
-class MotionConfig:
-    transform: Transform = "gradient"
-    """What each frame becomes before differencing: itself, edges, edges with magnitude, blobs, or fine detail."""
-    order: Literal[1, 2] = 1
-    """First differences (velocity) or second differences (acceleration)."""
-    stride: int = 2
-    """Steps τ between the frames of a difference."""
-
-    @property
-    def offsets(self) -> tuple[int, ...]:
-        """Times of the frames that one motion needs, relative to the current frame."""
-        return (0, self.stride) if self.order == 1 else (-self.stride, 0, self.stride)
-
-    def channels(self, frame_channels: int) -> int:
-        return frame_channels if self.transform in ("none", "highpass") else 3
-
-
-def motion(config: MotionConfig, frames: list[Frames]) -> Frames:
+def motion(config: MotionConfig, frames: list[Frames]) -> Float[Tensor, "n m h w"]:
     """o_t from frames at `config.offsets`: φ(x_{t+τ}) − φ(x_t), or φ(x_{t+τ}) − 2φ(x_t) + φ(x_{t−τ})."""
     seen = [TRANSFORMS[config.transform](frame) for frame in frames]
     return seen[1] - seen[0] if config.order == 1 else seen[2] - 2 * seen[1] + seen[0]

@@ -10,27 +10,13 @@ Axes: b samples, c channels, u v grid, h w pixels.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-
-@dataclass(frozen=True)
-class DecoderConfig:
-    shape: Literal["subpixel", "bilinear"] = "subpixel"
-    """Convolutions on the patch grid with pixels as channels (fast), or upsampling to full resolution (the paper's)."""
-    width: int = 128
-    """Channels inside the decoder."""
-    reference: int = 64
-    """Channels of the map of the current frame; 0 leaves the reference branch out."""
-
-    def build(self, inputs: int, patch: int, colours: int, signals: int) -> Decoder:
-        kind = SubpixelDecoder if self.shape == "subpixel" else BilinearDecoder
-        return kind(self, inputs, patch, colours, signals)
+from otflam.tokenizer.config import DecoderConfig
 
 
 class Decoder(nn.Module):
@@ -83,3 +69,8 @@ class BilinearDecoder(Decoder):
             nn.GELU(),
             nn.Conv2d(config.width, signals, 3, padding=1),
         )
+
+
+def make_decoder(config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> Decoder:
+    kind = SubpixelDecoder if config.shape == "subpixel" else BilinearDecoder
+    return kind(config, inputs, patch, colours, signals)

@@ -10,7 +10,6 @@ Axes: b samples, c channels, h w pixels, u v grid, p patches (u·v), d features,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -22,34 +21,13 @@ from torch import Tensor, nn
 from otflam.core.batch import Batch
 from otflam.core.parallel import gather_rows, sum_over_processes
 from otflam.core.terms import Terms
-from otflam.motion.signal import MotionConfig, motion
-from otflam.tokenizer.decoder import DecoderConfig
-from otflam.tokenizer.quantize import Codebook, CodebookConfig, overlap
+from otflam.motion.signal import motion
+from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.decoder import make_decoder
+from otflam.tokenizer.quantize import Codebook, overlap
 
 KMEANS_TOKENS, KMEANS_BATCHES = 20_000, 8
 """Tokens that k-means starts the codebook from, taken evenly from the last batches of the warm-up."""
-
-
-@dataclass(frozen=True)
-class OTFConfig:
-    motion: MotionConfig = field(default_factory=MotionConfig)
-    codebook: CodebookConfig = field(default_factory=CodebookConfig)
-    decoder: DecoderConfig = field(default_factory=DecoderConfig)
-    channels: int = 3
-    """Colour channels of a frame."""
-    grid: int = 14
-    """Patches along the shorter side of a frame."""
-    patch: int = 7
-    """Pixels along a side of a patch; frames are resized to grid × patch."""
-    hidden: int = 128
-    """Width of the patch encoder and of the descriptor network ρ."""
-    descriptor: int = 64
-    """Width of a factor's descriptor on the grid."""
-    warmup: int = 200
-    """Steps without quantisation before k-means starts the codebook."""
-
-    def build(self) -> MotionAutoencoder:
-        return OTF(self)
 
 
 class Factors(NamedTuple):
@@ -63,12 +41,14 @@ class Factors(NamedTuple):
 class MotionAutoencoder(nn.Module, ABC):
     """What the factorised and the monolithic tokenizer share: motion in, codes between, motion out."""
 
-    def __init__(self, config: OTFConfig) -> None:
+    def __init__(self, config: TokenizerConfig) -> None:
         super().__init__()
         self.config = config
         self.motion_channels = config.motion.channels(config.channels)
         self.codebook = Codebook(config.codebook)
-        self.decoder = config.decoder.build(config.descriptor, config.patch, config.channels, self.motion_channels)
+        self.decoder = make_decoder(
+            config.decoder, config.descriptor, config.patch, config.channels, self.motion_channels
+        )
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
         # The latest tokens of the warm-up, from which k-means starts; a buffer, so that a resumed warm-up has them too.
         self.recent = nn.Buffer(torch.zeros(KMEANS_TOKENS, config.codebook.dim))
@@ -157,7 +137,7 @@ class MotionAutoencoder(nn.Module, ABC):
 class OTF(MotionAutoencoder):
     """The factorised tokenizer: each patch is encoded by itself."""
 
-    def __init__(self, config: OTFConfig) -> None:
+    def __init__(self, config: TokenizerConfig) -> None:
         super().__init__(config)
         pixels, dim = self.motion_channels * config.patch**2, config.codebook.dim
         self.encoder = nn.Sequential(nn.Linear(pixels + 2, config.hidden), nn.GELU(), nn.Linear(config.hidden, dim))

@@ -8,26 +8,16 @@ Axes: b samples, m h w motion, n vectors, d features, p patches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.tokenizer.model import MotionAutoencoder, OTFConfig
-
-
-@dataclass(frozen=True)
-class MonolithicConfig(OTFConfig):
-    whole: int = 512
-    """Width of the layers that see the whole motion."""
-
-    def build(self) -> Monolithic:
-        return Monolithic(self)
+from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.model import MotionAutoencoder
 
 
 class Monolithic(MotionAutoencoder):
-    def __init__(self, config: MonolithicConfig) -> None:
+    def __init__(self, config: TokenizerConfig) -> None:
         super().__init__(config)
         count, dim, side = config.grid**2, config.codebook.dim, config.grid * config.patch
         size = side

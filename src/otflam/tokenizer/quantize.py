@@ -5,7 +5,6 @@ Axes: n tokens, d features, k codes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -14,24 +13,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core.parallel import gather_rows, sum_over_processes
+from otflam.tokenizer.config import CodebookConfig
 
 LLOYD_ITERATIONS = 20
 SMOOTHING = 1e-5
 """Added to every code's share, so that a code without tokens does not divide by zero."""
-
-
-@dataclass(frozen=True)
-class CodebookConfig:
-    codes: int = 64
-    """Size K of the vocabulary, at most 256 so that a code is one byte."""
-    dim: int = 32
-    """Width D of a code."""
-    decay: float = 0.99
-    """Share of its past that a code keeps at every step."""
-    patience: int = 1000
-    """Steps without a token after which a code is moved to a random token of the batch."""
-    repulsion: float = 0.0
-    """Step of a gradient descent on the codes' overlap after each update; 0: the overlap is only logged (B.4)."""
 
 
 class Quantized(NamedTuple):

@@ -1,0 +1,81 @@
+"""Commands that train tokenizers and use them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from otflam.commands.base import describe, required
+from otflam.core.training import Hardware, TrainConfig
+from otflam.presets import preset
+from otflam.report.progress import Progress, say
+from otflam.tokenizer.config import TokenizerConfig
+
+
+@dataclass(frozen=True)
+class TokenizerTrain:
+    """Train a motion tokenizer on a data set."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    model: TokenizerConfig
+    train: TrainConfig
+    out: Path
+    """Folder for the trained tokenizer; an interrupted training continues there."""
+    share: float = 0.75
+    """Share of the episodes, from the first on, to train on; the rest is held out."""
+    hardware: Hardware = field(default_factory=Hardware)
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> TokenizerTrain:
+        chosen = preset(name)
+        command = cls(Path(), chosen.tokenizer, chosen.tokenizer_training, Path(), preset=name)
+        return required(required(command, "data"), "out")
+
+    def run(self) -> None:
+        from otflam.data.clips import split_episodes
+        from otflam.data.store import Store
+        from otflam.tokenizer.build import collapse_warning, train_tokenizer
+
+        store = Store(self.data)
+        rows: list[dict[str, float]] = []
+        model = self.model
+        if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
+            model = preset(self.preset).digit_tokenizer
+            model = dataclasses.replace(model, method=self.model.method, codebook=self.model.codebook)
+        episodes = split_episodes(store, self.share, 1 - self.share)[0]
+        with Progress(f"train {model.method} tokenizer", "steps") as bar:
+
+            def log(row: dict[str, float]) -> None:
+                rows.append(row)
+                bar.log(row)
+
+            trained = train_tokenizer(
+                store, episodes, model, self.train, self.hardware, self.out, bar.start, bar.advance, log
+            )
+        if (warning := collapse_warning(trained, rows)) is not None:
+            say(f"warning: {warning}")
+        say(f"tokenizer: {self.out}")
+
+
+@dataclass(frozen=True)
+class TokenizerEncode:
+    """Compute all codes of a data set once; they are kept beside it."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    tokenizer: Path
+    """Folder of a trained tokenizer."""
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+        from otflam.tokenizer.encode import encode_store
+
+        with Progress(f"encode {self.data}", "episodes") as bar:
+            codes = encode_store(Store(self.data), self.tokenizer, bar.reach)
+        describe(codes)

@@ -1,0 +1,137 @@
+"""How well codes keep the motion, and what they are (issue: paper §6.1, D.2).
+
+Axes: b samples, m h w motion, p patches, k codes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from otflam.data.clips import Clips
+from otflam.tokenizer.model import OTF, MotionAutoencoder
+from otflam.tokenizer.quantize import kmeans
+
+BATCH = 64
+MOVING = 0.25
+"""A patch moves if its energy is at least this share of the mean energy of patches."""
+
+
+def spread(clips: Clips, count: int) -> np.ndarray:
+    """Evenly spaced clips: the same ones for every model."""
+    return np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
+
+
+@torch.inference_mode()
+def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500) -> dict[str, float]:
+    """Errors of redrawn motion, and statistics of the codes, over evenly spaced clips."""
+    codes = tokenizer.config.codebook.codes
+    error = energy = total = elements = 0.0
+    place = torch.zeros(tokenizer.config.grid**2, codes)
+    moving, active, samples = torch.zeros(codes), 0.0, 0
+    chosen = spread(clips, count)
+    for rows in np.array_split(chosen, -(-len(chosen) // BATCH)):
+        frame, signal = tokenizer.observe(clips.gather(rows))
+        found = tokenizer.encode(signal)
+        redrawn = tokenizer.redraw(found, frame)
+        error += float((redrawn - signal).square().sum())
+        energy += float(signal.square().sum())
+        total += float(signal.sum())
+        elements += signal.numel()
+        hot = F.one_hot(found, codes).float()
+        place += hot.sum(0)
+        active += float((hot.sum(1) > 0).sum())
+        samples += len(rows)
+        if isinstance(tokenizer, OTF):
+            moving += hot[moves(signal, tokenizer.config.patch)].sum(0)
+    variance = energy / elements - (total / elements) ** 2
+    metrics = {
+        "mse": error / elements,
+        "nmse": error / energy,
+        "r2": 1 - error / elements / variance,
+        "perplexity": perplexity(place.sum(0)),
+        "active_codes": active / samples,
+        "place_information": mutual_information(place),
+        "moving_perplexity": perplexity(moving) if moving.sum() else float("nan"),
+    }
+    return metrics
+
+
+def moves(signal: Float[Tensor, "b m h w"], patch: int) -> Tensor:
+    """Which patches move: [b, p]."""
+    energy = rearrange(signal.square(), "b m (u i) (v j) -> b (u v) (m i j)", i=patch, j=patch).mean(-1)
+    return energy > MOVING * energy.mean()
+
+
+def perplexity(counts: Float[Tensor, " k"]) -> float:
+    share = counts / counts.sum()
+    return float(torch.exp(-(share * share.clamp_min(1e-12).log()).sum()))
+
+
+def mutual_information(counts: Float[Tensor, "p k"]) -> float:
+    """Bits that a code tells about its place: 0 if codes occur everywhere alike."""
+    joint = counts / counts.sum()
+    apart = joint.sum(0, keepdim=True) * joint.sum(1, keepdim=True)
+    return float((joint * (joint.clamp_min(1e-12) / apart.clamp_min(1e-12)).log2()).sum())
+
+
+@torch.inference_mode()
+def factor_metrics(tokenizer: OTF, clips: Clips, count: int = 100) -> dict[str, float]:
+    """What happens if one code is taken away: does its effect stay in its area, is it local, do effects differ?"""
+    inside, locality, apart = [], [], []
+    for row in spread(clips, count):
+        frame, signal = tokenizer.observe(clips.gather(np.array([row])))
+        codes = tokenizer.encode(signal)
+        effects, areas = ablations(tokenizer, codes, frame)
+        mass = effects.sum((1, 2))
+        effects, areas = effects[mass > 1e-8], areas[mass > 1e-8]
+        if not len(effects):
+            continue
+        share = effects / effects.sum((1, 2), keepdim=True)
+        inside += (share * areas).sum((1, 2)).tolist()
+        entropy = -(share * share.clamp_min(1e-12).log()).sum((1, 2))
+        locality += (1 - entropy / np.log(share[0].numel())).tolist()
+        if len(effects) > 1:
+            unit = F.normalize(effects.flatten(1), dim=1)
+            cosine = (unit @ unit.T).sum() - len(unit)
+            apart.append(float(1 - cosine / (len(unit) * (len(unit) - 1))))
+    return {
+        "ablation_in_area": float(np.mean(inside)),
+        "locality": float(np.mean(locality)),
+        "non_redundancy": float(np.mean(apart)),
+    }
+
+
+def ablations(tokenizer: OTF, codes: Tensor, frame: Tensor) -> tuple[Float[Tensor, "f h w"], Float[Tensor, "f h w"]]:
+    """For each code of one sample: how the redrawn motion changes without it, and the area of its patches."""
+    active = codes.unique()
+    rows = frame.shape[-2] // tokenizer.config.patch
+    descriptors = tokenizer.describe(tokenizer.codebook.vectors[codes], codes)
+    without = torch.stack([descriptors[0] * (codes[0] != code)[:, None] for code in active])
+    whole = tokenizer.decode(descriptors, frame)
+    changed = tokenizer.decode(without, frame.expand(len(active), -1, -1, -1))
+    areas = rearrange(torch.stack([codes[0] == code for code in active]).float(), "f (u v) -> f u v", u=rows)
+    areas = areas.repeat_interleave(tokenizer.config.patch, 1).repeat_interleave(tokenizer.config.patch, 2)
+    return (changed - whole).abs().sum(1), areas
+
+
+@torch.inference_mode()
+def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 600) -> float:
+    """The floor: k-means on raw motion patches with as many codes, no network at all."""
+
+    def patches(clips: Clips) -> Tensor:
+        parts = []
+        for rows in np.array_split(spread(clips, count), -(-count // BATCH)):
+            _, signal = tokenizer.observe(clips.gather(rows))
+            size = tokenizer.config.patch
+            parts.append(rearrange(signal, "b m (u i) (v j) -> (b u v) (m i j)", i=size, j=size))
+        return torch.cat(parts)
+
+    seen, unseen = patches(train), patches(test)
+    centres, _ = kmeans(seen, tokenizer.config.codebook.codes, torch.Generator().manual_seed(0))
+    nearest = torch.addmm(centres.square().sum(1), unseen, centres.T, alpha=-2).argmin(1)
+    return float((unseen - centres[nearest]).square().sum() / unseen.square().sum())

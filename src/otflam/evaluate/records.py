@@ -1,0 +1,86 @@
+"""Results as small JSON records: the only thing tables and figures are made of.
+
+A record is reused when its configuration, its data and the version of its stage are the same, never by commit: bump a
+stage's version by hand when its results would change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otflam.core.config import stable_hash, to_json
+from otflam.core.files import read_json, write_json
+from otflam.core.provenance import versions
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a result is of; equal cells have equal results."""
+
+    experiment: str
+    method: str
+    task: str
+    preset: str
+    seed: int
+    config: Any
+    """Everything that decides the result."""
+    data_hash: str
+    stage_version: int
+    backgrounds: str | None
+    """Name of the background videos in the data."""
+    extra: dict[str, Any]
+    """Further facts that tables need: order, codes, labels."""
+
+    @property
+    def config_hash(self) -> str:
+        return stable_hash({"config": to_json(self.config), "extra": self.extra})
+
+    def path(self, folder: Path) -> Path:
+        facts = [self.experiment, self.method, self.task, *(f"{k}{v}" for k, v in sorted(self.extra.items()))]
+        name = "-".join([*facts, self.preset, f"seed{self.seed}"])
+        return folder / f"{re.sub('[^a-zA-Z0-9_.]+', '-', name)}.json"
+
+
+def find_record(folder: Path, cell: Cell) -> dict[str, Any] | None:
+    """The record of a cell, if it is there and still true."""
+    path = cell.path(folder)
+    if not path.exists():
+        return None
+    record = read_json(path, "delete it to compute it again")
+    wanted = {"config_hash": cell.config_hash, "data_hash": cell.data_hash, "stage_version": cell.stage_version}
+    return record if {key: record.get(key) for key in wanted} == wanted else None
+
+
+def write_record(folder: Path, cell: Cell, metrics: dict[str, float], seconds: float, command: str) -> dict[str, Any]:
+    """Write a result; values that are not finite become null."""
+    record = {
+        "experiment": cell.experiment,
+        "method": cell.method,
+        "task": cell.task,
+        "preset": cell.preset,
+        "seed": cell.seed,
+        **cell.extra,
+        "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        "backgrounds": cell.backgrounds,
+        "config_hash": cell.config_hash,
+        "data_hash": cell.data_hash,
+        "stage_version": cell.stage_version,
+        "versions": versions("torch", "numpy"),
+        "seconds": round(seconds, 1),
+        "command": command,
+    }
+    write_json(cell.path(folder), record)
+    return record
+
+
+def read_records(folder: Path, experiment: str) -> Iterator[dict[str, Any]]:
+    """All records of an experiment, in the order of their names."""
+    for path in sorted(folder.glob("*.json")):
+        record = read_json(path, "delete it to compute it again")
+        if record.get("experiment") == experiment:
+            yield record

@@ -1,0 +1,86 @@
+"""Tokenizers by method, trained and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from otflam.core.config import from_json, to_json
+from otflam.core.errors import UserError
+from otflam.core.provenance import versions
+from otflam.core.release import load_weights, read_release, save_weights
+from otflam.core.run import Run
+from otflam.core.train import fit, launch
+from otflam.core.training import Hardware, TrainConfig
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.model import OTF, MotionAutoencoder
+from otflam.tokenizer.monolithic import Monolithic
+
+KIND = "tokenizer"
+METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
+
+
+def build_tokenizer(config: TokenizerConfig) -> MotionAutoencoder:
+    return METHODS[config.method](config)
+
+
+def load_tokenizer(folder: Path) -> MotionAutoencoder:
+    """A trained tokenizer, ready to encode."""
+    config = from_json(TokenizerConfig, read_release(folder, KIND)["model"], f"{folder / 'config.json'}: model")
+    tokenizer = build_tokenizer(config)
+    load_weights(tokenizer, folder)
+    return tokenizer.eval()
+
+
+def motion_clips(store: Store, config: TokenizerConfig, episodes: Sequence[int] | np.ndarray | None = None) -> Clips:
+    """The clips of a data set that a tokenizer needs; data it cannot read are refused."""
+    channels = store.columns["frames"].shape[-1] if "frames" in store else 0
+    if channels != config.channels:
+        raise UserError(
+            f"{store.path} has {channels} colour channels, the tokenizer {config.channels}", "use one for such data"
+        )
+    return Clips(store, config.motion.offsets, episodes=episodes)
+
+
+def train_tokenizer(
+    store: Store,
+    episodes: Sequence[int] | np.ndarray,
+    model: TokenizerConfig,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_step: Callable[[int], None] = lambda count: None,
+    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+) -> MotionAutoencoder:
+    """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
+    clips = motion_clips(store, model, episodes)
+    fabric = launch(hardware)
+    about = {"kind": KIND, "model": to_json(model), "train": to_json(train), "data": store.hash}
+    about |= {"episodes": [int(index) for index in episodes], "versions": versions("torch", "numpy")}
+    run = Run(out, about, writes=fabric.global_rank == 0)
+    if run.finished:
+        return load_tokenizer(out)
+    torch.manual_seed(train.seed)
+    tokenizer = build_tokenizer(model)
+    fit(tokenizer, clips, train, run, fabric, on_start, on_step, on_log)
+    if fabric.global_rank == 0:
+        save_weights(tokenizer, out)
+    fabric.barrier()
+    return tokenizer.eval()
+
+
+def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]]) -> str | None:
+    """One line if hardly any code is in use, with what helps."""
+    codes, last = tokenizer.config.codebook.codes, rows[-1] if rows else {}
+    if "perplexity" not in last or last["perplexity"] >= max(2.0, codes / 16):
+        return None
+    return (
+        f"the codebook has collapsed: perplexity {last['perplexity']:.1f} of {codes} codes; "
+        "lengthen --warmup, lower --patience, or check that the frames move at all"
+    )

@@ -1,0 +1,62 @@
+"""What a tokenizer is; light, so that the command line can show it without loading torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from otflam.core.errors import UserError
+from otflam.motion.config import MotionConfig
+
+
+@dataclass(frozen=True)
+class CodebookConfig:
+    codes: int = 64
+    """Size K of the vocabulary, at most 256 so that a code is one byte."""
+    dim: int = 32
+    """Width D of a code."""
+    decay: float = 0.99
+    """Share of its past that a code keeps at every step."""
+    patience: int = 1000
+    """Steps without a token after which a code is moved to a random token of the batch."""
+    repulsion: float = 0.0
+    """Step of a gradient descent on the codes' overlap after each update; 0: the overlap is only logged (B.4)."""
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    shape: Literal["subpixel", "bilinear"] = "subpixel"
+    """Convolutions on the patch grid with pixels as channels (fast), or upsampling to full resolution (the paper's)."""
+    width: int = 128
+    """Channels inside the decoder."""
+    reference: int = 64
+    """Channels of the map of the current frame; 0 leaves the reference branch out."""
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    method: Literal["otf", "monolithic"] = "otf"
+    """A code for every patch, or the same number of codes for the motion as a whole."""
+    motion: MotionConfig = field(default_factory=MotionConfig)
+    codebook: CodebookConfig = field(default_factory=CodebookConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    channels: int = 3
+    """Colour channels of a frame."""
+    grid: int = 14
+    """Patches along the shorter side of a frame."""
+    patch: int = 7
+    """Pixels along a side of a patch; frames are resized to grid × patch."""
+    hidden: int = 128
+    """Width of the patch encoder and of the descriptor network ρ."""
+    descriptor: int = 64
+    """Width of a factor's descriptor on the grid."""
+    warmup: int = 200
+    """Steps without quantisation before k-means starts the codebook."""
+    whole: int = 512
+    """Width of the monolithic tokenizer's layers, which see the whole motion."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.codebook.codes <= 256:
+            raise UserError(f"a vocabulary of {self.codebook.codes} codes", "choose 2 to 256: a code is one byte")
+        if self.motion.stride < 1 or self.grid < 1 or self.patch < 1:
+            raise UserError("stride, grid and patch", "each must be at least 1")

@@ -1,0 +1,289 @@
+"""The tokenizer: the paper's equations against plain implementations, a library as oracle, and its files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from vector_quantize_pytorch import VectorQuantize
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.core.training import Hardware
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
+from otflam.evaluate.codes import ablations, factor_metrics, mutual_information, perplexity, reconstruction
+from otflam.motion.config import MotionConfig
+from otflam.presets import preset
+from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_tokenizer, motion_clips, train_tokenizer
+from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
+from otflam.tokenizer.decoder import make_decoder
+from otflam.tokenizer.encode import encode_store, stored_codes
+from otflam.tokenizer.model import OTF, code_weights
+from otflam.tokenizer.quantize import Codebook, kmeans, overlap
+
+SMALL = TokenizerConfig(
+    codebook=CodebookConfig(8, 6),
+    decoder=DecoderConfig(width=12, reference=5),
+    grid=4,
+    patch=3,
+    hidden=16,
+    descriptor=7,
+    warmup=3,
+)
+
+
+def batch(offsets: tuple[int, ...] = (0, 2), size: int = 16, count: int = 5, seed: int = 0) -> Batch:
+    frames = np.random.default_rng(seed).integers(0, 256, (count, len(offsets), size, size, 3), np.uint8)
+    return Batch(torch.from_numpy(frames), offsets, {})
+
+
+@pytest.fixture
+def otf() -> OTF:
+    """A tokenizer past its warm-up."""
+    torch.manual_seed(0)
+    model = OTF(SMALL)
+    for seed in range(6):
+        model(batch(seed=seed))
+    return model
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A bright square that runs over noise."""
+    writer = StoreWriter(tmp_path_factory.mktemp("tokenizer") / "data", {"frames": Column("uint8", (16, 16, 3))}, {})
+    for index in range(4):
+        frames = np.random.default_rng(index).integers(0, 60, (1, 16, 16, 3), np.uint8).repeat(20, 0)
+        for t in range(20):
+            frames[t, 4 + index : 9 + index, t % 12 : t % 12 + 4] = 255
+        writer.append(index, {"frames": frames}, {})
+    return writer.finish({}, 4)
+
+
+@given(st.integers(1, 40), st.integers(2, 12), st.integers(1, 8))
+def test_nearest_is_the_nearest(tokens: int, codes: int, dim: int) -> None:
+    torch.manual_seed(tokens)
+    book = Codebook(CodebookConfig(codes, dim))
+    book.vectors.normal_()
+    x = torch.randn(tokens, dim)
+    assert torch.equal(book.nearest(x), torch.cdist(x, book.vectors).argmin(1))
+
+
+def test_codebook_follows_as_the_library_does() -> None:
+    """Same codes and the same vectors as vector-quantize-pytorch over thirty steps."""
+    torch.manual_seed(0)
+    ours, decay = Codebook(CodebookConfig(16, 8, 0.9, patience=10**9)), 0.9
+    theirs = VectorQuantize(8, 16, decay=decay, rotation_trick=False, threshold_ema_dead_code=0, kmeans_init=False)
+    start = torch.randn(16, 8)
+    book = theirs._codebook
+    book.embed.data.copy_(start[None])
+    book.embed_avg.data.copy_(start[None])
+    book.cluster_size.data.fill_(1)
+    ours.vectors.copy_(start)
+    ours.sums.copy_(start)
+    ours.counts.fill_(1)
+    for step in range(30):
+        tokens = torch.randn(200, 8) * (1 + step / 10)
+        _, expected, _ = theirs(tokens[None])
+        assert torch.equal(ours(tokens).codes, expected[0])
+        torch.testing.assert_close(ours.vectors, book.embed[0], rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_pass_straight_through() -> None:
+    book = Codebook(CodebookConfig(4, 3)).eval()
+    book.vectors.normal_()
+    tokens = torch.randn(6, 3, requires_grad=True)
+    quantized = book(tokens)
+    torch.testing.assert_close(quantized.tokens, book.vectors[quantized.codes])
+    (quantized.tokens * torch.arange(18.0).view(6, 3)).sum().backward()
+    torch.testing.assert_close(tokens.grad, torch.arange(18.0).view(6, 3))
+    expected = (tokens.detach() - book.vectors[quantized.codes]).square().mean()
+    torch.testing.assert_close(quantized.distance.detach(), expected)
+
+
+def test_dead_codes_come_back_on_tokens() -> None:
+    book = Codebook(CodebookConfig(4, 2, patience=3))
+    book.vectors.copy_(torch.tensor([[0.0, 0], [1, 1], [50, 50], [-50, 50]]))
+    book.counts.fill_(1)
+    book.sums.copy_(book.vectors)
+    tokens = torch.rand(64, 2)
+    for _ in range(3):
+        book(tokens)
+    assert int(book.resets) == 2
+    assert (book.vectors[2:, None] - tokens).abs().amax(-1).amin(1).max() < 1e-6
+    assert book(tokens).codes.unique().numel() > 2
+
+
+def test_kmeans_finds_clusters_and_survives_few_tokens() -> None:
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[0.0, 0], [10, 0], [0, 10]])
+    tokens = centres.repeat_interleave(50, 0) + 0.1 * torch.randn(150, 2, generator=generator)
+    found, sizes = kmeans(tokens, 6, generator)
+    assert torch.cdist(centres, found).amin(1).max() < 0.5 and sizes.sum() >= 150
+    few, _ = kmeans(tokens[:2], 5, generator)
+    assert few.shape == (5, 2) and torch.isfinite(few).all()
+
+
+def test_overlap_is_the_sum_over_pairs() -> None:
+    vectors = torch.randn(5, 3)
+    unit = vectors / vectors.norm(dim=1, keepdim=True)
+    expected = sum((unit[i] @ unit[j]) ** 2 for i in range(5) for j in range(5) if i != j)
+    torch.testing.assert_close(overlap(vectors), torch.as_tensor(expected))
+    assert overlap(torch.eye(4)).abs() < 1e-6
+
+
+def test_repulsion_acts_on_the_codes() -> None:
+    torch.manual_seed(0)
+    start, tokens = torch.randn(8, 4) + 3, torch.randn(64, 4) + 3
+    results = []
+    for repulsion in (0.0, 0.05):
+        book = Codebook(CodebookConfig(8, 4, repulsion=repulsion))
+        book.start_from(start)
+        for _ in range(20):
+            book(tokens)
+        results.append(float(overlap(book.vectors)))
+    assert results[1] < 0.95 * results[0]
+
+
+def test_descriptors_are_the_papers_sum_over_factors(otf: OTF) -> None:
+    """H(u, v) = Σ_k M_k(u, v) ρ(c_k, w_k), computed with explicit occupancy maps for every code."""
+    frame, signal = otf.eval().observe(batch())
+    codes = otf.encode(signal)
+    factors = otf.factors(codes, rows=4)
+    assert factors.occupancy.shape == (5, 8, 4, 4) and torch.equal(factors.occupancy.sum(1), torch.ones(5, 4, 4))
+    torch.testing.assert_close(factors.weights, factors.occupancy.mean((2, 3)))
+    rho = otf.rho(torch.cat([factors.vectors.expand(5, -1, -1), factors.weights[..., None]], -1))
+    expected = torch.einsum("bkuv,bke->buve", factors.occupancy, rho).flatten(1, 2)
+    torch.testing.assert_close(otf.describe(otf.codebook.vectors[codes], codes), expected)
+    torch.testing.assert_close(code_weights(codes, 8), factors.weights)
+    assert otf.redraw(codes, frame).shape == signal.shape
+
+
+def test_patches_are_encoded_alone_with_their_place(otf: OTF) -> None:
+    """Changing one patch changes its token only; the same content elsewhere gives another token."""
+    _, signal = otf.observe(batch())
+    before = otf.embed(signal)
+    changed = signal.clone()
+    changed[:, :, 3:6, 6:9] += 1
+    moved = (otf.embed(changed) - before).abs().amax((0, 2)) > 1e-6
+    assert moved.nonzero().flatten().tolist() == [6]
+    same = otf.embed(torch.ones_like(signal))
+    assert (same[:, 0] - same[:, 5]).abs().max() > 1e-4
+
+
+def test_warm_up_then_kmeans_then_codes() -> None:
+    torch.manual_seed(0)
+    model = OTF(SMALL)
+    for step in range(5):
+        terms = model(batch(seed=step))
+        assert set(terms.losses) == {"rec", "code", "commit", "orth"}
+        assert (terms.losses["commit"] > 0) == (step >= 3) == bool(terms.metrics)
+    assert terms.metrics["active"] > 1 and not terms.losses["code"].requires_grad
+    model.eval()
+    assert not model(batch()).losses["orth"].requires_grad
+
+
+@pytest.mark.parametrize("shape", ["subpixel", "bilinear"])
+@pytest.mark.parametrize("reference", [0, 6])
+def test_decoders(shape: str, reference: int) -> None:
+    decoder = make_decoder(DecoderConfig(shape, 8, reference), 4, 5, 3, 2)
+    descriptors, frame = torch.randn(2, 4, 3, 6), torch.rand(2, 3, 15, 30)
+    assert decoder(descriptors, frame).shape == (2, 2, 15, 30)
+    depends = not torch.equal(decoder(descriptors, frame), decoder(descriptors, 1 - frame))
+    assert depends == bool(reference)
+
+
+def test_the_paper_preset_is_the_public_model_and_takes_steps() -> None:
+    config = preset("paper").tokenizer
+    model = build_tokenizer(config)
+    # 292,675 in the public code with K=64, less a projection for its warm-up, less the codebook, here no parameter.
+    assert sum(p.numel() for p in model.parameters()) == 292_675 - (32 * 64 + 64 + 64 * 64 + 64) - 64 * 32
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
+    for seed in range(2):
+        optimiser.zero_grad()
+        model(batch(size=64, count=2, seed=seed)).losses["rec"].backward()
+        optimiser.step()
+
+
+def test_monolithic_has_the_same_bits_and_sees_everything() -> None:
+    torch.manual_seed(0)
+    model = build_tokenizer(dataclasses.replace(SMALL, method="monolithic", whole=32))
+    frame, signal = model.observe(batch())
+    tokens = model.embed(signal)
+    assert tokens.shape == (5, 16, 6)  # as many vectors as OTF has patches, with as many codes
+    changed = signal.clone()
+    changed[:, :, :3, :3] += 1
+    assert ((model.embed(changed) - tokens).abs().amax((0, 2)) > 1e-7).all()
+    assert model.redraw(model.encode(signal), frame).shape == signal.shape
+
+
+def test_wide_frames_get_a_wider_grid(otf: OTF) -> None:
+    frames = torch.rand(1, 3, 20, 45)
+    assert otf.resize(frames).shape == (1, 3, 12, 27)
+    assert otf.resize(torch.rand(1, 3, 12, 12)).shape == (1, 3, 12, 12)
+
+
+def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
+    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=120, lr=5e-3, log_every=20)
+    out = tmp_path / "tokenizer"
+    rows: list[dict[str, float]] = []
+    model = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, on_log=rows.append)
+    assert rows[-1]["rec"] < 0.7 * rows[0]["rec"] and rows[-1]["step"] == 120
+    loaded = load_tokenizer(out)
+    assert all(torch.equal(value, loaded.state_dict()[name]) for name, value in model.state_dict().items())
+    codes = encode_store(store, out)
+    assert codes["codes"].shape == (80, 16) and codes["codes"].dtype == np.uint8
+    _, signal = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.array([5])))
+    np.testing.assert_array_equal(codes.episode(2, "codes")[5], loaded.encode(signal)[0])
+    assert not codes.episode(0, "codes")[-2:].any()
+    assert stored_codes(store, out).hash == codes.hash
+    assert train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out).config == SMALL  # found, not trained again
+    with pytest.raises(UserError, match=r"holds another training \(train differ\)"):
+        train_tokenizer(store, [0, 1, 2], SMALL, dataclasses.replace(train, lr=0.5), Hardware(), out)
+    metrics = reconstruction(loaded, motion_clips(store, SMALL, [3]))
+    assert metrics["nmse"] < 1 and metrics["r2"] == pytest.approx(1 - metrics["nmse"], abs=0.05)
+    assert isinstance(loaded, OTF)
+    factor = factor_metrics(loaded, motion_clips(store, SMALL, [3]), 5)
+    assert all(0 <= value <= 1 + 1e-6 for value in factor.values())
+
+
+def test_ablating_a_code_changes_its_area(otf: OTF) -> None:
+    frame, signal = otf.eval().observe(batch(count=1))
+    codes = otf.encode(signal)
+    with torch.no_grad():
+        effects, areas = ablations(otf, codes, frame)
+    assert len(effects) == codes.unique().numel()
+    torch.testing.assert_close(areas.sum(0), torch.ones(12, 12))
+    assert (effects.sum((1, 2)) > 0).all()
+
+
+def test_statistics_of_codes() -> None:
+    assert perplexity(torch.ones(16)) == pytest.approx(16)
+    assert perplexity(torch.tensor([5.0, 0, 0])) == pytest.approx(1)
+    assert mutual_information(torch.ones(4, 8)) == pytest.approx(0, abs=1e-6)
+    assert mutual_information(torch.eye(8)) == pytest.approx(3, abs=1e-5)
+
+
+def test_bad_input(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="vocabulary of 300 codes"):
+        TokenizerConfig(codebook=CodebookConfig(300))
+    with pytest.raises(UserError, match="3 colour channels, the tokenizer 1"):
+        motion_clips(store, dataclasses.replace(SMALL, channels=1))
+    with pytest.raises(UserError, match="at least 41 frames"):
+        motion_clips(store, dataclasses.replace(SMALL, motion=MotionConfig(order=2, stride=20)))
+    with pytest.raises(UserError, match=r"config\.json does not exist"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "config.json").write_text('{"kind": "policy"}')
+    with pytest.raises(UserError, match="is no tokenizer"):
+        load_tokenizer(tmp_path)
+
+
+def test_collapse_is_said_in_one_line(otf: OTF) -> None:
+    assert collapse_warning(otf, [{"perplexity": 6.0}]) is None
+    warning = collapse_warning(otf, [{"perplexity": 1.2}])
+    assert warning is not None and "collapsed" in warning and "--warmup" in warning and "\n" not in warning
