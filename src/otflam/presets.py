@@ -42,7 +42,7 @@ def tokenizer_for_digits(warmup: int, decoder: DecoderConfig) -> TokenizerConfig
     return TokenizerConfig(motion=motion, channels=1, grid=16, patch=8, warmup=warmup, decoder=decoder)
 
 
-SMALL, PUBLIC = DecoderConfig(), DecoderConfig("bilinear", width=128, reference=16)
+SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 
 PRESETS = {
     # Tests: seconds.
@@ -61,7 +61,7 @@ PRESETS = {
         Recipe(decisions=80_000),
         tokenizer_for_control(5, 40, SMALL),
         tokenizer_for_digits(40, SMALL),
-        TrainConfig(steps=200, batch=64, lr=1e-3, weights=LOSSES),
+        TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
     ),
     # Our recorded results: hours in total.
     "laptop": Preset(
@@ -70,7 +70,7 @@ PRESETS = {
         Recipe(),
         tokenizer_for_control(5, 120, SMALL),
         tokenizer_for_digits(120, SMALL),
-        TrainConfig(steps=900, batch=64, lr=1e-3, schedule="cosine", weights=LOSSES),
+        TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does; 10 epochs of 975 batches.
     "paper": Preset(

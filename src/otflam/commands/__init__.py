@@ -14,6 +14,7 @@ from otflam.commands.data import (
     ImportLAOM,
     ImportVideos,
 )
+from otflam.commands.evaluate import EvaluateCarrier, EvaluateTokenizer, EvaluateTransfer
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.tokenizer import TokenizerEncode, TokenizerTrain
 from otflam.commands.tools import GL, Bench, Demo
@@ -32,6 +33,9 @@ COMMANDS: dict[str, type[Command]] = {
     "data mnist": DataMNIST,
     "tokenizer train": TokenizerTrain,
     "tokenizer encode": TokenizerEncode,
+    "evaluate tokenizer": EvaluateTokenizer,
+    "evaluate transfer": EvaluateTransfer,
+    "evaluate carrier": EvaluateCarrier,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
     "expert curve": ExpertCurve,
