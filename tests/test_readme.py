@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from otflam import cli
+from otflam.experiments import tokenizers
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "experts.md"]
@@ -25,6 +26,10 @@ SHORT = {
     "expert train": {"--preset": "tiny", "--decisions": "1000"},
     "expert evaluate": {"--episodes": "1"},
     "bench": {"--only": "store_over_hdf5"},
+    "tokenizer train": {"--preset": "tiny"},
+    "evaluate tokenizer": {"--preset": "tiny", "--workers": "1"},
+    "evaluate transfer": {"--preset": "tiny", "--workers": "1"},
+    "evaluate carrier": {"--preset": "tiny", "--workers": "1"},
 }
 """Options that make a long command short."""
 
@@ -53,6 +58,8 @@ def shorten(words: list[str]) -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
+    # Of the recorded experiments only the first cells: test_experiments.py has the rest.
+    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment, whole=tokenizers.plan: whole(size, experiment)[:2])
     (tmp_path / "my_videos").mkdir()
     with av.open(tmp_path / "my_videos" / "clip.mp4", "w") as container:
         stream = container.add_stream("mpeg4", rate=10)

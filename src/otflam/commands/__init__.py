@@ -16,7 +16,7 @@ from otflam.commands.data import (
 )
 from otflam.commands.evaluate import EvaluateCarrier, EvaluateTokenizer, EvaluateTransfer
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.tokenizer import TokenizerEncode, TokenizerTrain
+from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
 from otflam.commands.tools import GL, Bench, Demo
 
 __all__ = ["COMMANDS", "Command"]
@@ -33,6 +33,8 @@ COMMANDS: dict[str, type[Command]] = {
     "data mnist": DataMNIST,
     "tokenizer train": TokenizerTrain,
     "tokenizer encode": TokenizerEncode,
+    "tokenizer show": TokenizerShow,
+    "tokenize": Tokenize,
     "evaluate tokenizer": EvaluateTokenizer,
     "evaluate transfer": EvaluateTransfer,
     "evaluate carrier": EvaluateCarrier,

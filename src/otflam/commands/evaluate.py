@@ -63,12 +63,9 @@ class EvaluateCarrier:
 
 def run_tokenizer_experiment(name: str, root: Path | None, records: Path, size: str, workers: int) -> None:
     from otflam.experiments.tokenizers import run_experiment
+    from otflam.report.tables import TABLES
 
     with Progress(f"{name} ({size})", "cells") as bar:
         command = f"otflam evaluate {name} --preset {size}"
-        folder = root or Path("runs") / size
-        rows = list(run_experiment(folder, records, size, name, workers, command, bar.start, bar.advance))
-    for row in rows:
-        shown = "  ".join(f"{key} {value:.3f}" for key, value in row["metrics"].items() if value is not None)
-        variant = row.get("variant", f"order {row['order']}")
-        say(f"{row['method']:11} {row['task']:30} {variant:12} seed {row['seed']}  {shown}")
+        run_experiment(root or Path("runs") / size, records, size, name, workers, command, bar.start, bar.advance)
+    say(TABLES[name](records, size))

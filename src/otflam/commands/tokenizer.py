@@ -64,6 +64,44 @@ class TokenizerTrain:
 
 
 @dataclass(frozen=True)
+class TokenizerShow:
+    """Draw a vocabulary: motion inputs, codebook, code assignments, atlas of codes, redrawn motion."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set to show it on."""
+    tokenizer: Path
+    """Folder of a trained tokenizer."""
+    out: Path
+    """Folder for the pictures."""
+    against: Path | None = None
+    """Folder of another tokenizer, e.g. a monolithic one, to compare redrawn motion with."""
+
+    def run(self) -> None:
+        from otflam.experiments.pictures import draw_vocabulary
+
+        for path in draw_vocabulary(self.data, self.tokenizer, self.against, self.out):
+            say(f"picture: {path}")
+
+
+@dataclass(frozen=True)
+class Tokenize:
+    """Turn any video into motion codes: the codes, an overlay video and a contact sheet."""
+
+    video: tyro.conf.Positional[Path]
+    """A video file, or a folder of images."""
+    out: Path
+    """Folder for codes.npy, overlay.mp4 and sheet.png."""
+    tokenizer: Path | None = None
+    """Folder of a trained tokenizer; by default the one that comes with the package."""
+
+    def run(self) -> None:
+        from otflam.experiments.tokenize import tokenize_video
+
+        for path in tokenize_video(self.video, self.out, self.tokenizer):
+            say(f"wrote {path}")
+
+
+@dataclass(frozen=True)
 class TokenizerEncode:
     """Compute all codes of a data set once; they are kept beside it."""
 

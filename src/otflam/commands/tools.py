@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otflam.commands.base import Workers, describe
+from otflam.commands.base import Workers
 from otflam.core.pool import default_workers
 from otflam.report.progress import Progress, say
 
@@ -38,10 +38,9 @@ class Demo:
         from otflam.experiments.demo import demo
 
         with Progress("demo", "frames") as bar:
-            results = demo(self.out, self.preset, self.workers, bar.begin, bar.advance)
-        for store, sheet in results:
-            describe(store)
-            say(f"contact sheet: {sheet}")
+            lines = list(demo(self.out, self.preset, self.workers, bar))
+        for line in lines:
+            say(line)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ def replacing(path: Path) -> Generator[Path]:
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+        temporary.chmod(0o644)  # some writers, safetensors for one, keep their files to themselves
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

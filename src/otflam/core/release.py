@@ -17,8 +17,15 @@ WEIGHTS = "model.safetensors"
 
 
 def save_weights(model: nn.Module, folder: Path) -> None:
+    """Write all of a model's state but what only its training needs, which it names in `transient`."""
+    state = {name: tensor for name, tensor in model.state_dict().items() if name not in _transient(model)}
     with replacing(folder / WEIGHTS) as temporary:
-        save_file({name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}, temporary)
+        save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
+
+
+def _transient(model: nn.Module) -> tuple[str, ...]:
+    names = getattr(model, "transient", ())
+    return names if isinstance(names, tuple) else ()
 
 
 def load_weights(model: nn.Module, folder: Path) -> None:
@@ -30,6 +37,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
         raise UserError(
             f"{file} cannot be loaded ({str(error).splitlines()[0]})", "copy it again or train anew"
         ) from None
+    missing = [name for name in missing if name not in _transient(model)]
     if missing or surplus:
         raise UserError(f"{file} has other weights ({', '.join([*missing, *surplus][:3])})", "it is of another version")
 

@@ -97,6 +97,26 @@ def decode_video(path: Path, config: VideoImport) -> tuple[UInt8[np.ndarray, "t 
     return frames, VideoFacts(origin.codec, origin.lossy, origin.fps, origin.size, count, missing, tuple(kept))
 
 
+def read_frames(path: Path, shorter: int, step: int) -> tuple[UInt8[np.ndarray, "t h w 3"], float]:
+    """All frames of a video file or image folder, and their rate (10 if unknown), with the aspect kept.
+
+    The shorter side becomes `shorter` pixels and the longer one a multiple of `step`.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist", "give a video file or a folder of images")
+    frames, rate = [], None
+    config = VideoImport()
+    for picture in _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config):
+        image, rate = picture.load(), picture.origin.fps
+        width, height = image.width * picture.aspect, float(image.height)
+        scale = shorter / min(width, height)
+        size = [max(1, round(side * scale / step)) * step for side in (width, height)]
+        frames.append(np.rot90(np.asarray(image.resize((size[0], size[1]), Image.Resampling.BILINEAR)), picture.turns))
+    if not frames:
+        raise UserError(f"{path} has no frames", "give a video file or a folder of images")
+    return np.stack(frames), rate or 10.0
+
+
 def _mark_nearest(pictures: Iterator[Picture], fps: float | None) -> Iterator[tuple[Picture, bool]]:
     """Say of each picture whether it is the nearest to one of the times 0, 1/fps, 2/fps ... (all are, without fps)."""
     if fps is None:

@@ -24,6 +24,11 @@ from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.envs.suite import make
 from otflam.envs.world import Quality
+from otflam.experiments.bench_tokenizer import (
+    encode_transitions_per_s,
+    step_cost_k128_over_k16,
+    tokenizer_time_to_error,
+)
 
 BATCH = 512
 
@@ -165,6 +170,18 @@ BENCHMARKS = {
         "none",
         "x",
         "the same over a reader that keeps the data set of every trajectory open and reads one frame at a time",
+    ),
+    "tokenizer_time_to_error": Benchmark(
+        tokenizer_time_to_error,
+        ">= 5",
+        "x",
+        "time to the held-out error that the public decoder's shape has after 150 s, same batches: public over ours",
+    ),
+    "encode_transitions_per_s": Benchmark(
+        encode_transitions_per_s, ">= 2000", "transitions/s", "otflam tokenizer encode with the packaged tokenizer"
+    ),
+    "step_cost_k128_over_k16": Benchmark(
+        step_cost_k128_over_k16, "< 1.3", "x", "time of a training step with 128 codes over 16 codes, interleaved"
     ),
     "sampling_memory_growth": Benchmark(
         sampling_memory_growth,

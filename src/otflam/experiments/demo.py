@@ -1,32 +1,55 @@
-"""The whole story in minutes, from an empty folder."""
+"""The whole story in minutes, from an empty folder: what is there already is kept, so it can be interrupted."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
+from otflam.core.training import Hardware
+from otflam.data.clips import split_episodes
 from otflam.data.collect import collect
 from otflam.data.store import Store
+from otflam.evaluate.transfer import transfer_metrics
 from otflam.presets import preset
+from otflam.report.progress import Progress
 from otflam.report.sheet import contact_sheet
+from otflam.report.vocabulary import draw_atlas, draw_strips
+from otflam.tokenizer.build import motion_clips, train_tokenizer
+from otflam.tokenizer.model import OTF, MotionAutoencoder
 
-TASKS = ("cheetah-run", "walker-run")
+SOURCE, TARGET = "walker-run", "cheetah-run"
 
 
-def demo(
-    out: Path,
-    size: str,
-    workers: int,
-    on_start: Callable[[str], Callable[[int, int], None]],
-    on_frames: Callable[[int], None],
-) -> list[tuple[Store, Path]]:
-    """Collect a small set per task and draw its contact sheet; what is there already is kept."""
-    results = []
-    for task in TASKS:
+def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
+    """Tell the story, a line for each result: data, vocabulary, and its transfer to another body."""
+    stores = {}
+    for task in (SOURCE, TARGET):
         plan = preset(size).collection
         plan = dataclasses.replace(plan, world=dataclasses.replace(plan.world, task=task))
-        store = collect(plan, out / "data" / task, workers, on_start(f"collect {task}"), on_frames)
+        store = collect(plan, out / "data" / task, workers, bar.begin(f"collect {task}", "frames"), bar.advance)
+        returns = [episode["return"] for episode in store.episodes]
         sheet = contact_sheet(store, out / f"{task}.png", f"{task}, {plan.world.difficulty}, {store.rows} frames")
-        results.append((store, sheet))
-    return results
+        yield f"{task}: {len(store)} episodes, {store.rows} frames, return {sum(returns) / len(returns):.0f}: {sheet}"
+        stores[task] = store
+    trained = {method: _tokenizer(out, size, method, stores[SOURCE], bar) for method in ("otf", "monolithic")}
+    otf, target = trained["otf"], motion_clips(stores[TARGET], trained["otf"].config)
+    if isinstance(otf, OTF):
+        atlas = draw_atlas(otf, motion_clips(stores[SOURCE], otf.config), out / "atlas.png")
+        yield f"what the {otf.codes} motion codes mean: {atlas}"
+    title = f"Learned on {SOURCE}, applied to {TARGET}"
+    yield f"transfer to another body, redrawn: {draw_strips(trained, target, title, out / 'transfer.png')}"
+    for method, tokenizer in trained.items():
+        held_out = motion_clips(stores[SOURCE], tokenizer.config, split_episodes(stores[SOURCE], 0.75, 0.25)[1])
+        found = transfer_metrics(tokenizer, held_out, target)
+        yield (
+            f"{method}: normalised error {found['source_nmse']:.2f} on {SOURCE}, "
+            f"{found['target_nmse']:.2f} on {TARGET} (drop {100 * found['drop_normalised']:.0f} %)"
+        )
+
+
+def _tokenizer(out: Path, size: str, method: str, store: Store, bar: Progress) -> MotionAutoencoder:
+    model = dataclasses.replace(preset(size).tokenizer, method=method)
+    episodes, start = split_episodes(store, 0.75, 0.25)[0], bar.begin(f"train {method} tokenizer", "steps")
+    training = preset(size).tokenizer_training
+    return train_tokenizer(store, episodes, model, training, Hardware(), out / method, start, bar.advance)

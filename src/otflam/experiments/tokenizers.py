@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from otflam.core.config import stable_hash, to_json
-from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
 from otflam.core.training import Hardware
 from otflam.data.clips import split_episodes
@@ -113,8 +112,8 @@ def run_experiment(
     command: str,
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_done: Callable[[int], None] = lambda count: None,
-) -> Iterator[dict[str, Any]]:
-    """Run the jobs that have no valid record yet; yield all records in the plan's order at the end."""
+) -> None:
+    """Run the jobs that have no valid record yet; each leaves its record at once."""
     jobs = plan(size, experiment)
     for name in dict.fromkeys(name for job in jobs for name in (job.source, job.target) if name):
         prepare_data(root, size, name, workers)
@@ -123,11 +122,6 @@ def run_experiment(
     on_start(len(jobs) - len(missing), len(jobs))
     for _ in run_jobs(Worker, (root, records, size, experiment, command), missing, workers):
         on_done(1)
-    for cell in cells:
-        record = find_record(records, cell)
-        if record is None:
-            raise UserError(f"{cell.path(records)} was not written", "run the same command again")
-        yield record
 
 
 class Worker:

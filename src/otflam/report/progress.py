@@ -30,10 +30,10 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def begin(self, label: str) -> Callable[[int, int], None]:
-        """Name the next part of the work; its `start` is returned."""
+    def begin(self, label: str, unit: str) -> Callable[[int, int], None]:
+        """Name the next part of the work and what it is counted in; its `start` is returned."""
         self._stop()
-        self.label = label
+        self.label, self.unit = label, unit
         return self.start
 
     def start(self, done: int, total: int) -> None:

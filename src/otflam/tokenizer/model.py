@@ -41,6 +41,9 @@ class Factors(NamedTuple):
 class MotionAutoencoder(nn.Module, ABC):
     """What the factorised and the monolithic tokenizer share: motion in, codes between, motion out."""
 
+    transient = ("recent",)
+    """State that only training needs."""
+
     def __init__(self, config: TokenizerConfig) -> None:
         super().__init__()
         self.config = config

@@ -1,0 +1,140 @@
+"""Benchmarks of the tokenizer: time to an error, encoding, and the cost of a larger vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from otflam.core.run import Run
+from otflam.core.train import fit, launch
+from otflam.core.training import Hardware
+from otflam.data.clips import Clips, split_episodes
+from otflam.data.collect import collect
+from otflam.data.options import Collection
+from otflam.data.store import Store
+from otflam.envs.world import World
+from otflam.evaluate.codes import reconstruction
+from otflam.experiments.tokenize import packaged_tokenizer
+from otflam.presets import PUBLIC, preset
+from otflam.tokenizer.build import build_tokenizer, motion_clips
+from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.encode import encode_store
+from otflam.tokenizer.model import MotionAutoencoder
+
+PUBLIC_SECONDS = 150.0
+"""How long the public decoder's shape may train before its error becomes the goal."""
+CHECK_EVERY = 10
+HELD_OUT = 192
+
+
+class TimeIsUpError(Exception):
+    pass
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory()
+
+
+@cache
+def _walker() -> Store:
+    """A little walker-run data, made once per run of the benchmarks."""
+    return collect(Collection(World("walker-run"), episodes=12, steps=150), Path(_folder().name) / "walker", workers=2)
+
+
+def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
+    """Train without end; `after_step` raises to stop."""
+    store = _walker()
+    train = dataclasses.replace(preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
+    clips = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[0])
+    torch.manual_seed(0)
+    model, done = build_tokenizer(config), 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        after_step(model, done)
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            fit(model, clips, train, Run(Path(folder) / "run", {}), launch(Hardware()), on_step=step)
+        except TimeIsUpError:
+            model.eval()
+
+
+def _error(model: MotionAutoencoder, clips: Clips) -> float:
+    model.eval()
+    error = reconstruction(model, clips, HELD_OUT)["nmse"]
+    model.train()
+    return error
+
+
+def tokenizer_time_to_error() -> float:
+    """How much longer the public decoder's shape takes to the same held-out error; measuring is not counted."""
+    ours = dataclasses.replace(preset("laptop").tokenizer, warmup=40)
+    public = dataclasses.replace(ours, decoder=PUBLIC)
+    store = _walker()
+    held_out = motion_clips(store, ours, split_episodes(store, 0.75, 0.25)[1])
+    goal = spent = 0.0
+    began = time.perf_counter()
+
+    def until_time_is_up(model: MotionAutoencoder, step: int) -> None:
+        nonlocal goal
+        if time.perf_counter() - began > PUBLIC_SECONDS and step > ours.warmup:
+            goal = _error(model, held_out)
+            raise TimeIsUpError
+
+    _train(public, until_time_is_up)
+    paused = time.perf_counter()
+
+    def until_as_good(model: MotionAutoencoder, step: int) -> None:
+        nonlocal spent, paused
+        if step % CHECK_EVERY or step <= ours.warmup:
+            return
+        spent += time.perf_counter() - paused
+        if _error(model, held_out) <= goal or spent > PUBLIC_SECONDS:
+            raise TimeIsUpError
+        paused = time.perf_counter()
+
+    _train(ours, until_as_good)
+    return PUBLIC_SECONDS / spent
+
+
+def encode_transitions_per_s() -> float:
+    """Transitions encoded per second of wall time on all cores, writing included."""
+    store = _walker()
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = Path(folder) / "tokenizer"
+        tokenizer.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            (tokenizer / name).write_bytes((packaged_tokenizer() / name).read_bytes())
+        began = time.perf_counter()
+        encode_store(store, tokenizer)
+        return store.rows / (time.perf_counter() - began)
+
+
+def step_cost_k128_over_k16() -> float:
+    """Time of a training step with 128 codes over one with 16, interleaved."""
+    base = preset("laptop").tokenizer
+    batch = motion_clips(_walker(), base).batch(preset("laptop").tokenizer_training.batch, 0, 0)
+    times = {16: 0.0, 128: 0.0}
+    models = {}
+    for codes in times:
+        book = dataclasses.replace(base.codebook, codes=codes)
+        model = build_tokenizer(dataclasses.replace(base, codebook=book, warmup=1))
+        models[codes] = (model, torch.optim.AdamW(model.parameters(), 1e-3, fused=True))
+    for turn in range(14):
+        for codes, (model, optimiser) in models.items():
+            began = time.perf_counter()
+            optimiser.zero_grad()
+            losses = model(batch).losses
+            (losses["rec"] + 0.25 * losses["commit"]).backward()
+            optimiser.step()
+            times[codes] += time.perf_counter() - began if turn >= 4 else 0.0
+    return times[128] / times[16]

@@ -1,0 +1,100 @@
+"""Tables from records alone, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from otflam.evaluate.records import read_records
+from otflam.evaluate.stats import estimate
+
+PAPER_DROP = {("otf", 1): 49.3, ("otf", 2): 20.5, ("monolithic", 1): 64.8, ("monolithic", 2): 58.2}
+"""Drop in per cent, walker-run to cheetah-run, Table 1 of the paper."""
+
+
+def group(records: Iterable[dict[str, Any]], *keys: str) -> dict[tuple, list[dict[str, Any]]]:
+    """Records by the values of some fields, in the order of their first appearance."""
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    return groups
+
+
+def over_seeds(records: list[dict[str, Any]], metric: str, scale: float = 1.0, digits: int = 3) -> str:
+    """Mean ± half of the 95 % interval, or a single value."""
+    values = [scale * record["metrics"][metric] for record in records if record["metrics"][metric] is not None]
+    if not values:
+        return "–"
+    result = estimate(values)
+    return f"{result.mean:.{digits}f}" + (f" ± {result.half:.{digits}f}" if result.count > 1 else "")
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines) + "\n"
+
+
+def transfer_table(folder: Path, size: str) -> str:
+    """Table 1 with intervals, normalised errors, and the paper's drops beside ours."""
+    chosen = [record for record in read_records(folder, "transfer") if record["preset"] == size]
+    rows = []
+    for (task, order, method), found in sorted(group(chosen, "task", "order", "method").items(), reverse=True):
+        paper = PAPER_DROP[method, order] if task.startswith("walker") else None
+        rows.append(
+            [
+                task.replace("-to-", " → "),
+                str(order),
+                method,
+                over_seeds(found, "source_nmse"),
+                over_seeds(found, "target_nmse"),
+                over_seeds(found, "drop_normalised", 100.0, 1),
+                over_seeds(found, "drop", 100.0, 1),
+                f"{paper}" if paper is not None else "–",
+            ]
+        )
+    head = [
+        "source → target",
+        "order",
+        "method",
+        "source nMSE",
+        "target nMSE",
+        "drop of nMSE %",
+        "drop of MSE %",
+        "paper %",
+    ]
+    return markdown(head, rows)
+
+
+def tokenizer_table(folder: Path, size: str) -> str:
+    """Held-out errors and statistics of codes for every vocabulary and variant."""
+    chosen = [record for record in read_records(folder, "tokenizer") if record["preset"] == size]
+    groups = group(chosen, "task", "codes", "variant")
+    names = ("nmse", "kmeans_nmse", "moving_perplexity", "active_codes", "place_information")
+    names += ("ablation_in_area", "locality", "non_redundancy")
+    rows = [
+        [task, str(codes), variant, *(over_seeds(found, name) for name in names)]
+        for (task, codes, variant), found in sorted(
+            groups.items(), key=lambda item: (item[0][0], item[0][2], item[0][1])
+        )
+    ]
+    head = ["task", "K", "variant", "nMSE", "k-means nMSE", "perplexity (moving)", "codes a frame", "bits on place"]
+    return markdown([*head, "in area", "locality", "non-redundancy"], rows)
+
+
+def carrier_table(folder: Path, size: str) -> str:
+    """Which features know the motion on unseen digits, and which the digit."""
+    chosen = [record for record in read_records(folder, "carrier") if record["preset"] == size]
+    groups = group(chosen, "method")
+    rows = [
+        [f"{method} codes", over_seeds(found, "motion_accuracy"), over_seeds(found, "digit_accuracy")]
+        for (method,), found in sorted(groups.items(), reverse=True)
+    ]
+    if chosen:
+        rows.append(
+            ["raw motion", over_seeds(chosen[:1], "raw_motion_accuracy"), over_seeds(chosen[:1], "raw_digit_accuracy")]
+        )
+    return markdown(["features", "motion on digits 5-9 (chance 0.048)", "digit among 0-4 (chance 0.2)"], rows)
+
+
+TABLES = {"transfer": transfer_table, "tokenizer": tokenizer_table, "carrier": carrier_table}

@@ -1,0 +1,196 @@
+"""Pictures of a motion vocabulary: what goes in, which codes come out, what each code means (paper D.1, D.2).
+
+Axes: b samples, m h w motion, p patches, k codes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Float, UInt8
+from PIL import Image, ImageDraw, ImageFont
+from sklearn.manifold import TSNE
+from torch import Tensor
+
+from otflam.core.files import replacing
+from otflam.data.clips import Clips
+from otflam.motion.config import MotionConfig
+from otflam.motion.signal import TRANSFORMS, motion
+from otflam.report.style import INK, MARGIN, MUTED, PAPER
+from otflam.tokenizer.model import OTF, MotionAutoencoder
+
+matplotlib.use("Agg")
+TILE = 120
+GAIN = 0.35
+"""How strongly motion is shown: 0 is middle gray."""
+
+
+def code_colours(count: int) -> UInt8[np.ndarray, "k 3"]:
+    """A colour for every code, neighbours in number far apart in hue."""
+    hues = (np.arange(count) * 0.61803398875) % 1
+    return (255 * matplotlib.colormaps["hsv"](hues)[:, :3] * 0.85).astype(np.uint8)
+
+
+def show_motion(signal: Float[Tensor, "m h w"]) -> UInt8[np.ndarray, "h w 3"]:
+    """Motion as a picture: its channels as red, green and blue around gray."""
+    picture = (0.5 + GAIN * signal).clamp(0, 1)
+    picture = picture if len(picture) == 3 else picture.mean(0, keepdim=True).expand(3, -1, -1)
+    return (255 * picture).byte().permute(1, 2, 0).numpy()
+
+
+def show_frame(frame: Float[Tensor, "c h w"]) -> UInt8[np.ndarray, "h w 3"]:
+    return (255 * frame).byte().expand(3, -1, -1).permute(1, 2, 0).numpy()
+
+
+def show_codes(codes: UInt8[np.ndarray, "u v"] | np.ndarray, count: int) -> UInt8[np.ndarray, "u v 3"]:
+    return code_colours(count)[codes]
+
+
+def draw_grid(rows: list[tuple[str, list[np.ndarray]]], heads: list[str], title: str, path: Path) -> Path:
+    """A table of pictures with a name for each row and column."""
+    left, top = 150, 62
+    sheet = Image.new("RGB", (left + len(heads) * (TILE + 4) + MARGIN, top + len(rows) * (TILE + 4) + MARGIN), PAPER)
+    pen = ImageDraw.Draw(sheet)
+    pen.text((MARGIN, 10), title, INK, ImageFont.load_default(17))
+    for column, head in enumerate(heads):
+        pen.text((left + column * (TILE + 4), top - 20), head, MUTED, ImageFont.load_default(12))
+    for row, (name, pictures) in enumerate(rows):
+        pen.text((MARGIN, top + row * (TILE + 4) + TILE // 2 - 8), name, INK, ImageFont.load_default(13))
+        for column, picture in enumerate(pictures):
+            scaled = Image.fromarray(picture).resize((TILE, TILE), Image.Resampling.NEAREST)
+            sheet.paste(scaled, (left + column * (TILE + 4), top + row * (TILE + 4)))
+    with replacing(path) as temporary:
+        sheet.save(temporary, "PNG")
+    return path
+
+
+def draw_motion_inputs(clips: Clips, stride: int, path: Path, samples: int = 3) -> Path:
+    """Figure D.1: every transform at both orders; `clips` must have the offsets (-stride, 0, stride)."""
+    rows, heads = [], ["frame"]
+    heads += [f"{name}, order {order}" for name in TRANSFORMS for order in (1, 2)]
+    for index in np.linspace(0, len(clips) - 1, samples).astype(np.int64):
+        batch = clips.gather(np.array([index]))
+        frames = [batch.images(offset) for offset in (-stride, 0, stride)]
+        pictures = [show_frame(frames[1][0])]
+        for name in TRANSFORMS:
+            pictures.append(show_motion(motion(MotionConfig(name, 1, stride), frames[1:])[0]))
+            pictures.append(show_motion(motion(MotionConfig(name, 2, stride), frames)[0]))
+        rows.append((f"clip {index}", pictures))
+    return draw_grid(rows, heads, "Motion inputs: the transform comes before the difference", path)
+
+
+@torch.inference_mode()
+def draw_assignments(tokenizer: OTF, clips: Clips, path: Path, samples: int = 4) -> Path:
+    """Frame, motion, patch embeddings and codes on the grid, for a few transitions."""
+    count, grid = tokenizer.codes, tokenizer.config.grid
+    figure, axes = plt.subplots(samples, 4, figsize=(11, 2.7 * samples), dpi=90, squeeze=False)
+    for row, index in enumerate(np.linspace(0, len(clips) - 1, samples).astype(np.int64)):
+        frame, signal = tokenizer.observe(clips.gather(np.array([index])))
+        tokens, codes = tokenizer.embed(signal)[0], tokenizer.encode(signal)[0].numpy()
+        places = TSNE(perplexity=min(20, len(tokens) // 4), random_state=0).fit_transform(tokens.numpy())
+        axes[row, 0].imshow(show_frame(frame[0]))
+        axes[row, 1].imshow(show_motion(signal[0]))
+        axes[row, 2].scatter(places[:, 0], places[:, 1], s=9, c=code_colours(count)[codes] / 255)
+        axes[row, 3].imshow(show_codes(codes.reshape(grid, -1), count))
+        axes[row, 3].set_xlabel(f"{len(np.unique(codes))} codes", fontsize=9)
+    for axis, title in zip(axes[0], ("frame", "motion", "patch embeddings (t-SNE)", "codes"), strict=True):
+        axis.set_title(title, fontsize=10)
+    return save_figure(figure, axes, path)
+
+
+def draw_codebook(tokenizer: OTF, path: Path) -> Path:
+    """The learned codes on a plane (t-SNE), each with its number and colour."""
+    vectors = tokenizer.codebook.vectors.numpy()
+    places = TSNE(perplexity=min(15, len(vectors) - 1), random_state=0, init="random").fit_transform(vectors)
+    figure, axis = plt.subplots(figsize=(5.6, 5), dpi=100)
+    axis.scatter(places[:, 0], places[:, 1], s=90, c=code_colours(len(vectors)) / 255)
+    for number, (x, y) in enumerate(places):
+        axis.annotate(str(number), (x, y), fontsize=6, ha="center", va="center", color="white")
+    axis.set_title(f"The codebook's {len(vectors)} vectors (t-SNE)", fontsize=10)
+    return save_figure(figure, np.array([axis]), path)
+
+
+def save_figure(figure, axes: np.ndarray, path: Path) -> Path:
+    for axis in axes.flat:
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.tight_layout()
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png")
+    plt.close(figure)
+    return path
+
+
+@torch.inference_mode()
+def draw_strips(
+    tokenizers: dict[str, MotionAutoencoder], clips: Clips, title: str, path: Path, samples: int = 5
+) -> Path:
+    """Current frame, target motion, and each tokenizer's redrawing of it."""
+    rows: list[tuple[str, list[np.ndarray]]] = []
+    chosen = np.linspace(0, len(clips) - 1, samples).astype(np.int64)
+    first = next(iter(tokenizers.values()))
+    frame, signal = first.observe(clips.gather(chosen))
+    rows.append(("reference", [show_frame(picture) for picture in frame]))
+    rows.append(("target motion", [show_motion(picture) for picture in signal]))
+    for name, tokenizer in tokenizers.items():
+        redrawn = tokenizer.redraw(tokenizer.encode(signal), frame)
+        rows.append((name, [show_motion(picture) for picture in redrawn]))
+    return draw_grid(rows, [f"clip {index}" for index in chosen], title, path)
+
+
+@torch.inference_mode()
+def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, shown: int = 6) -> Path:
+    """For each code: how often it occurs, the patches nearest to it, and what it makes of a plain gray frame."""
+    tokens, patches, codes = _collect_patches(tokenizer, clips, samples)
+    counts = np.bincount(codes, minlength=tokenizer.codes)
+    effects = decoded_effects(tokenizer)
+    tile, columns = 34, 4
+    width = (shown + 1) * (tile + 2) + 92
+    per = -(-tokenizer.codes // columns)
+    sheet = Image.new("RGB", (columns * width + MARGIN, 60 + per * (tile + 6) + MARGIN), PAPER)
+    pen, colours = ImageDraw.Draw(sheet), code_colours(tokenizer.codes)
+    pen.text((MARGIN, 10), "Atlas of codes, the most frequent first", INK, ImageFont.load_default(17))
+    pen.text(
+        (MARGIN, 34),
+        "code · share of patches · its nearest motion patches · its effect on gray",
+        MUTED,
+        ImageFont.load_default(12),
+    )
+    for place, code in enumerate(np.argsort(-counts)):
+        x, y = MARGIN + place // per * width, 60 + place % per * (tile + 6)
+        pen.rectangle((x, y, x + 8, y + tile), tuple(colours[code].tolist()))
+        pen.text((x + 14, y + 2), f"{code}", INK, ImageFont.load_default(13))
+        pen.text((x + 14, y + 18), f"{100 * counts[code] / len(codes):.1f} %", MUTED, ImageFont.load_default(11))
+        members = np.flatnonzero(codes == code)
+        distance = np.square(tokens[members] - tokenizer.codebook.vectors[code].numpy()).sum(1)
+        nearest = [show_motion(patches[i]) for i in members[np.argsort(distance)[:shown]]]
+        for slot, picture in [*enumerate(nearest), (shown, show_motion(effects[code]))]:
+            scaled = Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST)
+            sheet.paste(scaled, (x + 62 + slot * (tile + 2) + (6 if slot == shown else 0), y))
+    with replacing(path) as temporary:
+        sheet.save(temporary, "PNG")
+    return path
+
+
+def _collect_patches(tokenizer: OTF, clips: Clips, samples: int) -> tuple[np.ndarray, Tensor, np.ndarray]:
+    tokens, patches, codes, size = [], [], [], tokenizer.config.patch
+    for rows in np.array_split(np.linspace(0, len(clips) - 1, samples).astype(np.int64), -(-samples // 64)):
+        _, signal = tokenizer.observe(clips.gather(rows))
+        tokens.append(tokenizer.embed(signal).flatten(0, 1).numpy())
+        patches.append(rearrange(signal, "b m (u i) (v j) -> (b u v) m i j", i=size, j=size))
+        codes.append(tokenizer.encode(signal).flatten().numpy())
+    return np.concatenate(tokens), torch.cat(patches), np.concatenate(codes)
+
+
+def decoded_effects(tokenizer: OTF) -> Float[Tensor, "k m i j"]:
+    """What each code draws in the middle of a gray frame that it covers."""
+    grid, size = tokenizer.config.grid, tokenizer.config.patch
+    codes = torch.arange(tokenizer.codes)[:, None].expand(-1, grid**2)
+    frame = torch.full((tokenizer.codes, tokenizer.config.channels, grid * size, grid * size), 0.5)
+    middle = grid // 2 * size
+    return tokenizer.redraw(codes, frame)[:, :, middle : middle + size, middle : middle + size]

@@ -1,0 +1,69 @@
+"""Recorded experiments: cells leave records, are reused, and tables come from the records alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from otflam.evaluate.records import Cell, find_record, read_records, write_record
+from otflam.evaluate.stats import estimate
+from otflam.experiments import tokenizers
+from otflam.experiments.tokenizers import plan, run_experiment
+from otflam.report.tables import TABLES
+
+ROOT = Path(__file__).parents[1]
+CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", 1, None, {"order": 1})
+FIELDS = "experiment method task preset seed metrics backgrounds config_hash data_hash stage_version versions"
+FIELDS += " seconds command"
+
+
+def test_records_are_found_only_while_true(tmp_path: Path) -> None:
+    record = write_record(tmp_path, CELL, {"drop": 0.5, "bad": float("nan")}, 1.0, "otflam x")
+    assert set(FIELDS.split()) <= set(record) and record["order"] == 1 and record["metrics"]["bad"] is None
+    assert find_record(tmp_path, CELL) == record
+    for change in ({"config": {"x": 2}}, {"data_hash": "other"}, {"stage_version": 2}):
+        assert find_record(tmp_path, dataclasses.replace(CELL, **change)) is None
+    assert list(read_records(tmp_path, "transfer")) == [record] and not list(read_records(tmp_path, "other"))
+
+
+def test_estimates() -> None:
+    three = estimate([1.0, 2.0, 3.0])
+    assert three.mean == 2 and three.half == pytest.approx(4.302653 / 3**0.5, rel=1e-5)
+    assert str(estimate([0.5])) == "0.500"
+
+
+def test_plans_cover_what_is_asked() -> None:
+    jobs = plan("laptop", "transfer")
+    kinds = {(job.source, job.model.method, job.model.motion.order, job.seed) for job in jobs}
+    assert len(kinds) == len(jobs) == 24
+    codes = {(job.source, job.model.codebook.codes) for job in plan("laptop", "tokenizer")}
+    assert {(task, k) for task in ("walker-run", "cheetah-run") for k in (16, 32, 64, 128)} <= codes
+    labels = {job.label for job in plan("laptop", "tokenizer")}
+    assert {"no-reference", "repulsion", "patch7", "patch10"} <= labels
+
+
+def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [job for job in plan("tiny", "transfer") if job.seed == 0 and job.source == "walker-run"][:2]
+    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment: jobs)
+    done: list[int] = []
+    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "transfer", 1, "otflam evaluate transfer")
+    run_experiment(*arguments, on_done=done.append)
+    assert done == [1, 1]
+    table = TABLES["transfer"](tmp_path / "records", "tiny")
+    assert table.count("walker-run → cheetah-run") == 2 and "49.3" in table and "64.8" in table
+    run_experiment(*arguments, on_done=done.append)
+    assert done == [1, 1]  # both were found
+    record = next(read_records(tmp_path / "records", "transfer"))
+    found = record["metrics"]
+    assert found["drop"] == pytest.approx((found["target_mse"] - found["source_mse"]) / found["source_mse"])
+
+
+def test_recorded_results_are_whole() -> None:
+    """Every committed record has all fields and a command of ours."""
+    for path in sorted((ROOT / "results" / "records").glob("*.json")):
+        record = json.loads(path.read_text())
+        assert set(FIELDS.split()) <= set(record), path
+        assert record["command"].startswith("otflam ") and record["seconds"] > 0
