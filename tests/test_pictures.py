@@ -15,8 +15,9 @@ from otflam.core.training import Hardware
 from otflam.data.collect import collect
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_vocabulary
-from otflam.experiments.tokenize import packaged_tokenizer, tokenize_video
+from otflam.experiments.tokenize import tokenize_video
 from otflam.presets import preset
+from otflam.tokenizer.api import packaged_tokenizer
 from otflam.tokenizer.build import load_tokenizer, train_tokenizer
 
 

@@ -20,8 +20,8 @@ from otflam.data.options import Collection
 from otflam.data.store import Store
 from otflam.envs.world import World
 from otflam.evaluate.codes import reconstruction
-from otflam.experiments.tokenize import packaged_tokenizer
 from otflam.presets import PUBLIC, preset
+from otflam.tokenizer.api import packaged_tokenizer
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.encode import encode_store

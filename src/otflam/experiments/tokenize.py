@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 import av
@@ -17,16 +16,13 @@ from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.data.decoding import read_frames
 from otflam.report.vocabulary import draw_grid, show_codes
+from otflam.tokenizer.api import packaged_tokenizer
 from otflam.tokenizer.build import load_tokenizer
 from otflam.tokenizer.model import MotionAutoencoder
 
 BATCH = 32
 BLEND = 0.45
 """How much of a frame its codes cover in the overlay."""
-
-
-def packaged_tokenizer() -> Path:
-    return Path(str(resources.files("otflam.tokenizer") / "weights"))
 
 
 def tokenize_video(video: Path, out: Path, folder: Path | None) -> Iterator[Path]:

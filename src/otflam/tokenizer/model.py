@@ -91,11 +91,6 @@ class MotionAutoencoder(nn.Module, ABC):
         rows = frame.shape[-2] // self.config.patch
         return self.decoder(rearrange(descriptors, "b (u v) e -> b e u v", u=rows), frame)
 
-    def reconstruct(self, batch: Batch) -> tuple[Float[Tensor, "b m h w"], Float[Tensor, "b m h w"]]:
-        """The motion signal and what is left of it after quantisation."""
-        frame, signal = self.observe(batch)
-        return signal, self.redraw(self.encode(signal), frame)
-
     def forward(self, batch: Batch) -> Terms:
         """L_vocab (eqs. 7-10), with means in place of sums."""
         frame, signal = self.observe(batch)
