@@ -67,8 +67,8 @@ def plan(size: str, experiment: str) -> list[Job]:
     chosen = preset(size)
     jobs = []
     if experiment == "transfer":
-        for seed in SEEDS:
-            for (source, target), base in ((CONTROL, chosen.tokenizer), (DIGITS, chosen.digit_tokenizer)):
+        for (source, target), base in ((CONTROL, chosen.tokenizer), (DIGITS, chosen.digit_tokenizer)):
+            for seed in SEEDS:
                 for order in (1, 2):
                     for method in ("otf", "monolithic"):
                         model = _with(base, method=method, order=order)
