@@ -6,13 +6,20 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from otflam.data.moving_mnist import make_moving_mnist
+from otflam.data.options import MovingMNIST
+from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
 from otflam.evaluate.stats import estimate
 from otflam.experiments import tokenizers
 from otflam.experiments.tokenizers import plan, run_experiment
+from otflam.presets import preset
 from otflam.report.tables import TABLES
+from otflam.tokenizer.build import build_tokenizer, motion_clips
 
 ROOT = Path(__file__).parents[1]
 CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", 1, None, {"order": 1})
@@ -53,12 +60,33 @@ def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path, mon
     run_experiment(*arguments, on_done=done.append)
     assert done == [1, 1]
     table = TABLES["transfer"](tmp_path / "records", "tiny")
-    assert table.count("walker-run → cheetah-run") == 2 and "49.3" in table and "64.8" in table
+    assert table.count("walker-run → cheetah-run") == 3 and "49.3" in table and "64.8" in table
+    assert "paired by seed" in table and found_rows(table) == 3
     run_experiment(*arguments, on_done=done.append)
     assert done == [1, 1]  # both were found
     record = next(read_records(tmp_path / "records", "transfer"))
     found = record["metrics"]
     assert found["drop"] == pytest.approx((found["target_mse"] - found["source_mse"]) / found["source_mse"])
+
+
+def found_rows(table: str) -> int:
+    """Rows of figures in a Markdown text."""
+    return sum(line.startswith("| walker") for line in table.splitlines())
+
+
+def test_carrier_features_know_the_motion(tmp_path: Path) -> None:
+    """Raw motion of drawn digits tells the direction even on digits the probe has never seen."""
+    train = make_moving_mnist(MovingMNIST("train", 126, 8, 64), tmp_path / "train")
+    unseen = make_moving_mnist(MovingMNIST("transfer", 63, 8, 64), tmp_path / "transfer")
+    torch.manual_seed(0)
+    config = dataclasses.replace(preset("tiny").digit_tokenizer, grid=8, warmup=1)
+    model = build_tokenizer(config)
+    clips = motion_clips(train, config)
+    for step in range(4):
+        model(clips.batch(8, 0, step))
+    found = carrier_metrics(model.eval(), train, np.arange(84, 126), unseen)
+    assert found["raw_motion_accuracy"] > 2 / 21  # twice chance, from 84 sequences of 21 motions
+    assert set(found) == {f"{f}_{w}_accuracy" for f in ("histogram", "latent", "raw") for w in ("motion", "digit")}
 
 
 def test_recorded_results_are_whole() -> None:

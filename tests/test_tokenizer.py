@@ -22,7 +22,7 @@ from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_token
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 from otflam.tokenizer.decoder import make_decoder
 from otflam.tokenizer.encode import encode_store, stored_codes
-from otflam.tokenizer.model import OTF, code_weights
+from otflam.tokenizer.model import OTF, bits_per_token, code_weights, count_codes
 
 SMALL = TokenizerConfig(
     codebook=CodebookConfig(8, 6),
@@ -189,7 +189,8 @@ def test_ablating_a_code_changes_its_area(otf: OTF) -> None:
         effects, areas = ablations(otf, codes, frame)
     assert len(effects) == codes.unique().numel()
     torch.testing.assert_close(areas.sum(0), torch.ones(12, 12))
-    assert (effects.sum((1, 2)) > 0).all()
+    inside = (effects * areas).sum((1, 2)) / effects.sum((1, 2))
+    assert (inside > areas.mean((1, 2))).all()  # more of the effect lies in the code's own patches than chance has it
 
 
 def test_statistics_of_codes() -> None:
@@ -197,6 +198,54 @@ def test_statistics_of_codes() -> None:
     assert perplexity(torch.tensor([5.0, 0, 0])) == pytest.approx(1)
     assert mutual_information(torch.ones(4, 8)) == pytest.approx(0, abs=1e-6)
     assert mutual_information(torch.eye(8)) == pytest.approx(3, abs=1e-5)
+    assert bits_per_token(torch.eye(8)) == pytest.approx(0, abs=1e-5)
+    assert bits_per_token(torch.ones(4, 8)) == pytest.approx(3, abs=1e-5)
+    codes = torch.tensor([[0, 1, 1], [0, 2, 1]])
+    assert count_codes(codes, 3).tolist() == [[2, 0, 0], [0, 1, 1], [0, 2, 0]]
+
+
+def test_reconstruction_against_numpy(store: Store, otf: OTF) -> None:
+    clips = motion_clips(store, SMALL)
+    otf.eval()
+    frame, signal = otf.observe(clips.gather(np.arange(len(clips))))
+    with torch.no_grad():
+        redrawn, signal = otf.redraw(otf.encode(signal), frame).numpy(), signal.numpy()
+    metrics = reconstruction(otf, clips, len(clips))
+    assert metrics["mse"] == pytest.approx(np.mean((redrawn - signal) ** 2), rel=1e-4)
+    assert metrics["nmse"] == pytest.approx(np.sum((redrawn - signal) ** 2) / np.sum(signal**2), rel=1e-4)
+    assert metrics["r2"] == pytest.approx(1 - np.mean((redrawn - signal) ** 2) / signal.var(), rel=1e-3)
+    energy = (signal**2).reshape(len(signal), 3, 4, 3, 4, 3).mean((1, 3, 5)).reshape(len(signal), 16)
+    moving = otf.encode(torch.from_numpy(signal)).numpy()[energy > 0.25 * energy.mean()]
+    share = np.bincount(moving, minlength=8) / len(moving)
+    expected = np.exp(-np.sum(share[share > 0] * np.log(share[share > 0])))
+    assert metrics["moving_perplexity"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_half_precision_trains_past_the_warm_up() -> None:
+    for method in ("otf", "monolithic"):
+        torch.manual_seed(0)
+        book = CodebookConfig(8, 6, patience=1)
+        model = build_tokenizer(dataclasses.replace(SMALL, method=method, whole=8, codebook=book))
+        for seed in range(8):
+            with torch.autocast("cpu", torch.bfloat16):
+                terms = model(batch(seed=seed))
+            (terms.losses["rec"] + terms.losses["commit"]).backward()
+        assert model.codebook.vectors.dtype == torch.float32 and terms.metrics["active"] > 1
+
+
+def test_monolithic_vectors_speak(store: Store, tmp_path: Path) -> None:
+    """The codes of a monolithic latent must differ between samples, or it would be no fair opponent."""
+    model = dataclasses.replace(SMALL, method="monolithic", whole=32)
+    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=60, lr=3e-3)
+    trained = train_tokenizer(store, [0, 1], model, train, Hardware(), tmp_path / "whole")
+    metrics = reconstruction(trained, motion_clips(store, model, [2, 3]))
+    assert metrics["bits_per_token"] > 0.3 and metrics["shuffled_nmse"] > 1.02 * metrics["nmse"]
+
+
+def test_codes_are_never_learned_without_steps(store: Store, tmp_path: Path) -> None:
+    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=3)
+    with pytest.raises(UserError, match="3 steps with a warm-up of 3"):
+        train_tokenizer(store, [0], SMALL, train, Hardware(), tmp_path / "run")
 
 
 def test_bad_input(store: Store, tmp_path: Path) -> None:
@@ -214,6 +263,7 @@ def test_bad_input(store: Store, tmp_path: Path) -> None:
 
 
 def test_collapse_is_said_in_one_line(otf: OTF) -> None:
-    assert collapse_warning(otf, [{"perplexity": 6.0}]) is None
-    warning = collapse_warning(otf, [{"perplexity": 1.2}])
+    assert collapse_warning(otf, [{"active": 6.0, "bits": 1.0}]) is None
+    assert collapse_warning(otf, [{"active": 8.0, "bits": 0.001}]) is not None  # many codes, but never another one
+    warning = collapse_warning(otf, [{"active": 0.9, "bits": 1.0}])
     assert warning is not None and "collapsed" in warning and "--warmup" in warning and "\n" not in warning

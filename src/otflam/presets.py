@@ -10,7 +10,7 @@ from otflam.data.options import Collection, MovingMNIST
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
 from otflam.motion.config import MotionConfig
-from otflam.tokenizer.config import DecoderConfig, TokenizerConfig
+from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,22 @@ class Preset:
     digit_tokenizer: TokenizerConfig
     """Tokenizer for Moving MNIST: 16 × 16 patches of 8 pixels, frame by frame."""
     tokenizer_training: TrainConfig
-    """How long to train a tokenizer."""
+    """How long to train a tokenizer for control frames."""
+    digit_training: TrainConfig
+    """How long to train a tokenizer for digits."""
 
 
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
 """Weights of L_vocab in the authors' public code."""
 
 
-def tokenizer_for_control(patch: int, warmup: int, decoder: DecoderConfig) -> TokenizerConfig:
-    return TokenizerConfig(patch=patch, warmup=warmup, decoder=decoder)
+def tokenizer_for_control(patch: int, warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
+    return TokenizerConfig(patch=patch, warmup=warmup, codebook=CodebookConfig(patience=patience), decoder=decoder)
 
 
-def tokenizer_for_digits(warmup: int, decoder: DecoderConfig) -> TokenizerConfig:
-    motion = MotionConfig(stride=1)
-    return TokenizerConfig(motion=motion, channels=1, grid=16, patch=8, warmup=warmup, decoder=decoder)
+def tokenizer_for_digits(warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
+    motion, book = MotionConfig(stride=1), CodebookConfig(patience=patience)
+    return TokenizerConfig("otf", motion, book, decoder, channels=1, grid=16, patch=8, warmup=warmup)
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
@@ -50,17 +52,19 @@ PRESETS = {
         Collection(World(size=32), episodes=4, steps=24),
         MovingMNIST(sequences=42),
         Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
-        tokenizer_for_control(2, 4, DecoderConfig(width=16, reference=8)),
-        tokenizer_for_digits(4, DecoderConfig(width=16, reference=8)),
-        TrainConfig(steps=12, batch=8, lr=1e-3, log_every=2, save_every=4, weights=LOSSES),
+        tokenizer_for_control(2, 4, 5, DecoderConfig(width=16, reference=8)),
+        tokenizer_for_digits(4, 5, DecoderConfig(width=16, reference=8)),
+        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
+        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
     ),
     # The whole story in minutes.
     "demo": Preset(
         Collection(episodes=12, steps=250),
         MovingMNIST(sequences=420),
         Recipe(decisions=80_000),
-        tokenizer_for_control(5, 40, SMALL),
-        tokenizer_for_digits(40, SMALL),
+        tokenizer_for_control(5, 40, 50, SMALL),
+        tokenizer_for_digits(40, 50, SMALL),
+        TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
     ),
     # Our recorded results: hours in total.
@@ -68,18 +72,21 @@ PRESETS = {
         Collection(episodes=128, steps=500),
         MovingMNIST(),
         Recipe(),
-        tokenizer_for_control(5, 120, SMALL),
-        tokenizer_for_digits(120, SMALL),
+        tokenizer_for_control(5, 120, 100, SMALL),
+        tokenizer_for_digits(120, 100, SMALL),
+        TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
     ),
-    # The paper's values: 2,000 full trajectories per task, rendered as the original does; 10 epochs of 975 batches.
+    # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
+    # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
     "paper": Preset(
         Collection(World(quality="reference"), episodes=2000),
         MovingMNIST(),
         Recipe(decisions=5_000_000),
-        tokenizer_for_control(7, 975, PUBLIC),
-        tokenizer_for_digits(975, PUBLIC),
-        TrainConfig(steps=9750, batch=512, lr=1e-4, weights=LOSSES),
+        tokenizer_for_control(7, 1949, 1000, PUBLIC),
+        tokenizer_for_digits(55, 1000, PUBLIC),
+        TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
+        TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
     ),
 }
 

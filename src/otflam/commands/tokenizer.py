@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -25,7 +27,7 @@ class TokenizerTrain:
     train: TrainConfig
     out: Path
     """Folder for the trained tokenizer; an interrupted training continues there."""
-    share: float = 0.75
+    share: float = 0.5
     """Share of the episodes, from the first on, to train on; the rest is held out."""
     hardware: Hardware = field(default_factory=Hardware)
     preset: str = "laptop"
@@ -46,10 +48,10 @@ class TokenizerTrain:
         rows: list[dict[str, float]] = []
         model = self.model
         if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
-            model = preset(self.preset).digit_tokenizer
-            model = dataclasses.replace(model, method=self.model.method, codebook=self.model.codebook)
+            model = rebase(self.model, preset(self.preset).tokenizer, preset(self.preset).digit_tokenizer)
         episodes = split_episodes(store, self.share, 1 - self.share)[0]
-        with Progress(f"train {model.method} tokenizer", "steps") as bar:
+        first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
+        with Progress(f"train {model.method} tokenizer", "steps", quiet=not first) as bar:
 
             def log(row: dict[str, float]) -> None:
                 rows.append(row)
@@ -58,9 +60,18 @@ class TokenizerTrain:
             trained = train_tokenizer(
                 store, episodes, model, self.train, self.hardware, self.out, bar.start, bar.advance, log
             )
-        if (warning := collapse_warning(trained, rows)) is not None:
+        if first and (warning := collapse_warning(trained, rows)) is not None:
             say(f"warning: {warning}")
-        say(f"tokenizer: {self.out}")
+        if first:
+            say(f"tokenizer: {self.out}")
+
+
+def rebase(chosen: Any, old: Any, new: Any) -> Any:
+    """Settings that differ from one set of defaults, on top of another set."""
+    if not dataclasses.is_dataclass(chosen):
+        return new if chosen == old else chosen
+    names = [field.name for field in dataclasses.fields(chosen)]
+    return type(chosen)(**{name: rebase(*(getattr(part, name) for part in (chosen, old, new))) for name in names})
 
 
 @dataclass(frozen=True)

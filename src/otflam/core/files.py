@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Generator
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.errors import UserError
+
+LOCK = ".lock"
+"""The file that the one process that writes a folder holds."""
 
 
 @contextmanager
@@ -44,3 +48,14 @@ def read_json(path: Path, cure: str) -> Any:
         raise UserError(f"{path} does not exist", cure) from None
     except (ValueError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not readable JSON ({error})", cure) from None
+
+
+def lock_folder(path: Path) -> int:
+    """Hold a folder for this process, or say that another one holds it; closing the returned file gives it back."""
+    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise UserError(f"another process is writing {path}", "wait for it, or choose another folder") from None
+    return file

@@ -9,6 +9,8 @@ model.safetensors the trained weights; written last
 from __future__ import annotations
 
 import json
+import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import torch
 
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import read_json, replacing, write_json, write_text
+from otflam.core.files import lock_folder, read_json, replacing, write_json, write_text
 
 
 class Run:
@@ -33,8 +35,10 @@ class Run:
                 raise UserError(
                     f"{path} holds another training ({', '.join(changed)} differ)", "use its settings or another folder"
                 )
-        elif writes:
+        if writes:
             path.mkdir(parents=True, exist_ok=True)
+            weakref.finalize(self, os.close, lock_folder(path))
+        if writes and not (path / "config.json").exists():
             write_json(path / "config.json", wanted)
 
     @property
@@ -78,8 +82,22 @@ class Run:
             self._board.add_scalar(name, value, int(row["step"]))
 
     def metrics(self) -> list[dict[str, float]]:
-        return [json.loads(line) for line in (self.path / "metrics.jsonl").read_text().splitlines()]
+        return read_metrics(self.path)
 
     def close(self) -> None:
         if self._board is not None:
             self._board.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """All logged rows of a run."""
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def training_seconds(path: Path) -> float:
+    """Time that a run spent in training steps, over all its sittings."""
+    before, total = 0.0, 0.0
+    for row in read_metrics(path):
+        total += (row["step"] - before) / row["steps_per_s"]
+        before = row["step"]
+    return total

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -17,11 +16,11 @@ import numpy as np
 
 from otflam.core.config import stable_hash, to_json
 from otflam.core.errors import UserError
-from otflam.core.files import read_json, write_json
+from otflam.core.files import LOCK, lock_folder, read_json, write_json
 from otflam.data.store import FORMAT, HEADER, VERSION, Column, Store, digest, digest_rows
 
-JOURNAL, LOCK = "parts.jsonl", ".lock"
-"""One line for each finished episode while a store is being written, and the file that its one writer holds."""
+JOURNAL = "parts.jsonl"
+"""One line for each finished episode, while a store is being written."""
 
 
 def finished_store(path: Path, config: Any) -> Store | None:
@@ -39,17 +38,6 @@ def tidy(path: Path) -> None:
     """Remove what only an unfinished store needs; a writer killed while finishing may have left it."""
     for name in ("plan.json", JOURNAL, LOCK):
         (path / name).unlink(missing_ok=True)
-
-
-def lock_folder(path: Path) -> int:
-    """Hold a folder for this process, or say that another one holds it; closing the returned file gives it back."""
-    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        raise UserError(f"another process is writing {path}", "wait for it, or choose another folder") from None
-    return file
 
 
 class StoreWriter:

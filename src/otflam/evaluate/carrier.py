@@ -18,28 +18,30 @@ from sklearn.preprocessing import StandardScaler
 
 from otflam.data.store import Store
 from otflam.tokenizer.build import motion_clips
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.tokenizer.model import MotionAutoencoder, code_weights
 
-VERSION = 1
+VERSION = 2
 
 
-def carrier_metrics(tokenizer: MotionAutoencoder, train: Store, transfer: Store, features: str) -> dict[str, float]:
-    """Accuracy of both probes on a kind of features: `codes` or `motion`."""
-    read = FEATURES[features]
-    seen, unseen = sequence_features(tokenizer, train, read), sequence_features(tokenizer, transfer, read)
+def carrier_metrics(
+    tokenizer: MotionAutoencoder, train: Store, held_out: np.ndarray, transfer: Store
+) -> dict[str, float]:
+    """Accuracy of both probes on each kind of features; `held_out` are episodes no part of the model has seen."""
+    seen = np.setdiff1d(np.arange(len(train)), held_out)
     labels = {name: np.array([episode[name] for episode in train.episodes]) for name in ("motion", "digit")}
-    motion = probe(seen, labels["motion"])
-    half = len(seen) // 2
-    digit = probe(seen[:half], labels["digit"][:half])
-    return {
-        "motion_accuracy": float(motion.score(unseen, np.array([episode["motion"] for episode in transfer.episodes]))),
-        "digit_accuracy": float(digit.score(seen[half:], labels["digit"][half:])),
-        "features": float(seen.shape[1]),
-    }
+    unseen_motion = np.array([episode["motion"] for episode in transfer.episodes])
+    metrics = {}
+    for name, read in FEATURES.items():
+        here, there = sequence_features(tokenizer, train, read), sequence_features(tokenizer, transfer, read)
+        motion = probe(here[seen], labels["motion"][seen])
+        digit = probe(here[seen], labels["digit"][seen])
+        metrics[f"{name}_motion_accuracy"] = float(motion.score(there, unseen_motion))
+        metrics[f"{name}_digit_accuracy"] = float(digit.score(here[held_out], labels["digit"][held_out]))
+    return metrics
 
 
 def probe(features: Float[np.ndarray, "n f"], labels: np.ndarray):
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.1)).fit(features, labels)
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, C=0.1)).fit(features, labels)
 
 
 @torch.inference_mode()
@@ -55,17 +57,23 @@ def sequence_features(
     return np.stack(rows)
 
 
-def read_codes(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
-    """How often each code occurs (OTF), or the latent's code vectors in their fixed order (monolithic)."""
-    codes = tokenizer.encode(signal)
-    if tokenizer.config.method == "otf":
-        return F.one_hot(codes, tokenizer.config.codebook.codes).float().mean(1)
-    return tokenizer.codebook.vectors[codes].flatten(1)
+def read_histogram(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
+    """How often each code occurs, wherever it occurs."""
+    return code_weights(tokenizer.encode(signal), tokenizer.config.codebook.codes)
+
+
+def read_latent(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
+    """All code vectors in their order: what the decoder sees. Averaged by fours to keep the probe small."""
+    return F.avg_pool1d(tokenizer.codebook.vectors[tokenizer.encode(signal)].flatten(1), 4)
 
 
 def read_motion(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
-    """The raw signal at the resolution of the grid, which is what the codes are made from."""
-    return F.adaptive_avg_pool2d(signal, tokenizer.config.grid).flatten(1)
+    """The raw signal at half the grid's resolution, its positive and negative parts apart.
+
+    First differences alone would cancel over a sequence, leaving only where it starts and ends.
+    """
+    parts = torch.cat([signal.relu(), (-signal).relu()], 1)
+    return F.adaptive_avg_pool2d(parts, tokenizer.config.grid // 2).flatten(1)
 
 
-FEATURES = {"codes": read_codes, "motion": read_motion}
+FEATURES = {"histogram": read_histogram, "latent": read_latent, "raw": read_motion}

@@ -13,9 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from otflam.data.clips import Clips
-from otflam.tokenizer.model import OTF, MotionAutoencoder
-from otflam.tokenizer.quantize import kmeans
+from otflam.tokenizer.model import OTF, MotionAutoencoder, bits_per_token, code_weights, count_codes
+from otflam.tokenizer.quantize import kmeans, overlap
 
+VERSION = 2
+"""Bump when the results of this file would change."""
 BATCH = 64
 MOVING = 0.25
 """A patch moves if its energy is at least this share of the mean energy of patches."""
@@ -26,45 +28,64 @@ def spread(clips: Clips, count: int) -> np.ndarray:
     return np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
 
 
+def chunks(clips: Clips, count: int) -> list[np.ndarray]:
+    """Evenly spaced clips in batches."""
+    chosen = spread(clips, count)
+    return np.array_split(chosen, -(-len(chosen) // BATCH))
+
+
 @torch.inference_mode()
 def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500) -> dict[str, float]:
     """Errors of redrawn motion, and statistics of the codes, over evenly spaced clips."""
     codes = tokenizer.config.codebook.codes
-    error = energy = total = elements = 0.0
-    place = torch.zeros(tokenizer.config.grid**2, codes)
-    moving, active, samples = torch.zeros(codes), 0.0, 0
-    chosen = spread(clips, count)
-    for rows in np.array_split(chosen, -(-len(chosen) // BATCH)):
+    error = shuffled = energy = total = elements = 0.0
+    place, moving = torch.zeros(tokenizer.config.grid**2, codes), torch.zeros(codes)
+    active, samples = 0.0, 0
+    still = mean_energy(tokenizer, clips, count)
+    for rows in chunks(clips, count):
         frame, signal = tokenizer.observe(clips.gather(rows))
         found = tokenizer.encode(signal)
-        redrawn = tokenizer.redraw(found, frame)
-        error += float((redrawn - signal).square().sum())
+        error += float((tokenizer.redraw(found, frame) - signal).square().sum())
+        shuffled += float((tokenizer.redraw(found.roll(1, 0), frame) - signal).square().sum())
         energy += float(signal.square().sum())
         total += float(signal.sum())
         elements += signal.numel()
-        hot = F.one_hot(found, codes).float()
-        place += hot.sum(0)
-        active += float((hot.sum(1) > 0).sum())
+        place += count_codes(found, codes)
+        active += float((code_weights(found, codes) > 0).sum())
         samples += len(rows)
         if isinstance(tokenizer, OTF):
-            moving += hot[moves(signal, tokenizer.config.patch)].sum(0)
+            moving += torch.bincount(found[moves(signal, tokenizer.config.patch, still)], minlength=codes)
     variance = energy / elements - (total / elements) ** 2
-    metrics = {
+    return {
         "mse": error / elements,
         "nmse": error / energy,
         "r2": 1 - error / elements / variance,
+        "shuffled_nmse": shuffled / energy,
+        "bits_per_token": float(bits_per_token(place)),
         "perplexity": perplexity(place.sum(0)),
         "active_codes": active / samples,
         "place_information": mutual_information(place),
         "moving_perplexity": perplexity(moving) if moving.sum() else float("nan"),
+        "overlap": mean_overlap(tokenizer.codebook.vectors[place.sum(0) > 0]),
+        "resets": float(tokenizer.codebook.resets),
     }
-    return metrics
 
 
-def moves(signal: Float[Tensor, "b m h w"], patch: int) -> Tensor:
+def mean_energy(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
+    """Mean squared motion of the data: the measure of what moves."""
+    totals = [tokenizer.observe(clips.gather(rows))[1].square().mean((1, 2, 3)).sum() for rows in chunks(clips, count)]
+    return float(sum(totals)) / len(spread(clips, count))
+
+
+def moves(signal: Float[Tensor, "b m h w"], patch: int, mean: float) -> Tensor:
     """Which patches move: [b, p]."""
     energy = rearrange(signal.square(), "b m (u i) (v j) -> b (u v) (m i j)", i=patch, j=patch).mean(-1)
-    return energy > MOVING * energy.mean()
+    return energy > MOVING * mean
+
+
+def mean_overlap(vectors: Float[Tensor, "k d"]) -> float:
+    """Mean squared cosine of two different codes."""
+    return float(overlap(vectors)) / max(1, len(vectors) * (len(vectors) - 1))
 
 
 def perplexity(counts: Float[Tensor, " k"]) -> float:
@@ -125,7 +146,7 @@ def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 60
 
     def patches(clips: Clips) -> Tensor:
         parts = []
-        for rows in np.array_split(spread(clips, count), -(-count // BATCH)):
+        for rows in chunks(clips, count):
             _, signal = tokenizer.observe(clips.gather(rows))
             size = tokenizer.config.patch
             parts.append(rearrange(signal, "b m (u i) (v j) -> (b u v) (m i j)", i=size, j=size))

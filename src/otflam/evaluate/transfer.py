@@ -11,9 +11,6 @@ from otflam.data.clips import Clips
 from otflam.evaluate.codes import reconstruction
 from otflam.tokenizer.model import MotionAutoencoder
 
-VERSION = 1
-"""Bump when the results of this file would change."""
-
 
 def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:
     """Errors on held-out source and on target, and the relative degradation between them."""
@@ -25,4 +22,9 @@ def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips)
         "source_nmse": here["nmse"],
         "target_nmse": there["nmse"],
         "drop_normalised": (there["nmse"] - here["nmse"]) / here["nmse"],
+        # A model whose codes say nothing redraws as well with the codes of another sample.
+        "source_shuffled_nmse": here["shuffled_nmse"],
+        "target_shuffled_nmse": there["shuffled_nmse"],
+        "source_bits_per_token": here["bits_per_token"],
+        "target_bits_per_token": there["bits_per_token"],
     }

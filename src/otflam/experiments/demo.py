@@ -40,7 +40,7 @@ def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
     title = f"Learned on {SOURCE}, applied to {TARGET}"
     yield f"transfer to another body, redrawn: {draw_strips(trained, target, title, out / 'transfer.png')}"
     for method, tokenizer in trained.items():
-        held_out = motion_clips(stores[SOURCE], tokenizer.config, split_episodes(stores[SOURCE], 0.75, 0.25)[1])
+        held_out = motion_clips(stores[SOURCE], tokenizer.config, split_episodes(stores[SOURCE], 0.5, 0.5)[1])
         found = transfer_metrics(tokenizer, held_out, target)
         yield (
             f"{method}: normalised error {found['source_nmse']:.2f} on {SOURCE}, "
@@ -50,6 +50,6 @@ def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
 
 def _tokenizer(out: Path, size: str, method: str, store: Store, bar: Progress) -> MotionAutoencoder:
     model = dataclasses.replace(preset(size).tokenizer, method=method)
-    episodes, start = split_episodes(store, 0.75, 0.25)[0], bar.begin(f"train {method} tokenizer", "steps")
+    episodes, start = split_episodes(store, 0.5, 0.5)[0], bar.begin(f"train {method} tokenizer", "steps")
     training = preset(size).tokenizer_training
     return train_tokenizer(store, episodes, model, training, Hardware(), out / method, start, bar.advance)

@@ -12,6 +12,9 @@ from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 from otflam.tokenizer.model import OTF
 
+SEES = ("motion", "grid", "patch", "channels")
+"""What two tokenizers must share to redraw the same motion."""
+
 
 def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path) -> Iterator[Path]:
     """Draw what a tokenizer knows; with another one, compare how both redraw the motion."""
@@ -26,7 +29,9 @@ def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path
     shown = {"OTF": model}
     if against is not None:
         other = load_tokenizer(against)
-        if other.config.motion != model.config.motion or other.config.grid != model.config.grid:
-            raise UserError(f"{against} sees another motion or grid than {tokenizer}", "compare like with like")
+        if any(getattr(other.config, name) != getattr(model.config, name) for name in SEES):
+            raise UserError(
+                f"{against} sees other motion than {tokenizer} ({', '.join(SEES)})", "compare like with like"
+            )
         shown["monolithic" if other.config.method == "monolithic" else "other"] = other
     yield draw_strips(shown, clips, f"Motion of {data.name}, redrawn from codes", out / "strips.png")

@@ -21,8 +21,8 @@ def say(text: str) -> None:
 class Progress:
     """One task that is worked off in units; used as a context manager around the work."""
 
-    def __init__(self, label: str, unit: str) -> None:
-        self.label, self.unit = label, unit
+    def __init__(self, label: str, unit: str, *, quiet: bool = False) -> None:
+        self.label, self.unit, self.quiet = label, unit, quiet
         self._bar: Any = None
         self._done = self._first = self._total = 0
         self._began = self._printed = time.monotonic()
@@ -42,7 +42,7 @@ class Progress:
         self._done = self._first = done
         self._total = total
         self._began = self._printed = time.monotonic()
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not self.quiet:
             from rich.console import Console  # late: only a terminal needs it
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
@@ -74,6 +74,8 @@ class Progress:
 
     def note(self, text: str) -> None:
         """A line beside the progress: a warning, a skipped file."""
+        if self.quiet:
+            return
         if self._bar is not None:
             self._bar.console.print(f"{self.label}: {text}", markup=False, highlight=False)
         else:

@@ -52,18 +52,19 @@ def show_codes(codes: UInt8[np.ndarray, "u v"] | np.ndarray, count: int) -> UInt
 
 
 def draw_grid(rows: list[tuple[str, list[np.ndarray]]], heads: list[str], title: str, path: Path) -> Path:
-    """A table of pictures with a name for each row and column."""
+    """A table of pictures of one shape with a name for each row and column."""
     left, top = 150, 62
-    sheet = Image.new("RGB", (left + len(heads) * (TILE + 4) + MARGIN, top + len(rows) * (TILE + 4) + MARGIN), PAPER)
+    width = round(TILE * rows[0][1][0].shape[1] / rows[0][1][0].shape[0])
+    sheet = Image.new("RGB", (left + len(heads) * (width + 4) + MARGIN, top + len(rows) * (TILE + 4) + MARGIN), PAPER)
     pen = ImageDraw.Draw(sheet)
     pen.text((MARGIN, 10), title, INK, ImageFont.load_default(17))
     for column, head in enumerate(heads):
-        pen.text((left + column * (TILE + 4), top - 20), head, MUTED, ImageFont.load_default(12))
+        pen.text((left + column * (width + 4), top - 20), head, MUTED, ImageFont.load_default(12))
     for row, (name, pictures) in enumerate(rows):
         pen.text((MARGIN, top + row * (TILE + 4) + TILE // 2 - 8), name, INK, ImageFont.load_default(13))
         for column, picture in enumerate(pictures):
-            scaled = Image.fromarray(picture).resize((TILE, TILE), Image.Resampling.NEAREST)
-            sheet.paste(scaled, (left + column * (TILE + 4), top + row * (TILE + 4)))
+            scaled = Image.fromarray(picture).resize((width, TILE), Image.Resampling.NEAREST)
+            sheet.paste(scaled, (left + column * (width + 4), top + row * (TILE + 4)))
     with replacing(path) as temporary:
         sheet.save(temporary, "PNG")
     return path

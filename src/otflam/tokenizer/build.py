@@ -22,6 +22,8 @@ from otflam.tokenizer.model import OTF, MotionAutoencoder
 from otflam.tokenizer.monolithic import Monolithic
 
 KIND = "tokenizer"
+VERSION = 2
+"""Bump when training would give other weights: then nothing trained before is taken for its result."""
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
 
 
@@ -44,6 +46,8 @@ def motion_clips(store: Store, config: TokenizerConfig, episodes: Sequence[int] 
         raise UserError(
             f"{store.path} has {channels} colour channels, the tokenizer {config.channels}", "use one for such data"
         )
+    if store.columns["frames"].shape[0] != store.columns["frames"].shape[1]:
+        raise UserError(f"{store.path} has frames that are not square", "import them with --fit crop or pad")
     return Clips(store, config.motion.offsets, episodes=episodes)
 
 
@@ -59,9 +63,11 @@ def train_tokenizer(
     on_log: Callable[[dict[str, float]], None] = lambda row: None,
 ) -> MotionAutoencoder:
     """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
+    if train.steps <= model.warmup:
+        raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
     clips = motion_clips(store, model, episodes)
     fabric = launch(hardware)
-    about = {"kind": KIND, "model": to_json(model), "train": to_json(train), "data": store.hash}
+    about = {"kind": KIND, "version": VERSION, "model": to_json(model), "train": to_json(train), "data": store.hash}
     about |= {"episodes": [int(index) for index in episodes], "versions": versions("torch", "numpy")}
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
@@ -72,15 +78,19 @@ def train_tokenizer(
     if fabric.global_rank == 0:
         save_weights(tokenizer, out)
     fabric.barrier()
-    return tokenizer.eval()
+    return tokenizer.cpu().eval()
 
 
 def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]]) -> str | None:
-    """One line if hardly any code is in use, with what helps."""
+    """One line if the codes say next to nothing, with what helps.
+
+    Perplexity alone would not do: most patches of a quiet scene rightly share the code of stillness, and vectors that
+    never change their codes can still use many.
+    """
     codes, last = tokenizer.config.codebook.codes, rows[-1] if rows else {}
-    if "perplexity" not in last or last["perplexity"] >= max(2.0, codes / 16):
+    if "active" not in last or (last["active"] >= codes / 8 and last["bits"] >= 0.02):
         return None
     return (
-        f"the codebook has collapsed: perplexity {last['perplexity']:.1f} of {codes} codes; "
+        f"the codebook has collapsed: {last['active']:.0f} of {codes} codes in use, {last['bits']:.3f} bits a token; "
         "lengthen --warmup, lower --patience, or check that the frames move at all"
     )

@@ -97,7 +97,7 @@ class MotionAutoencoder(nn.Module, ABC):
         tokens = self.embed(signal)
         flat = tokens.flatten(0, 1)
         if self.training:
-            self._advance(flat.detach())
+            self._advance(flat.detach().float())
         if self.step <= self.config.warmup:
             redrawn, zero = self.decode(self.describe(tokens, None), frame), signal.new_zeros(())
             return Terms({"rec": F.mse_loss(redrawn, signal), "code": zero, "commit": zero, "orth": zero}, {})
@@ -110,9 +110,12 @@ class MotionAutoencoder(nn.Module, ABC):
             "rec": F.mse_loss(redrawn, signal),
             "code": quantized.distance.detach(),  # moving averages take the place of its gradient
             "commit": quantized.distance,
-            "orth": overlap(self.codebook.vectors[used > 0]),
+            "orth": overlap(
+                self.codebook.vectors[used > 0]
+            ).detach(),  # a diagnostic: averages, not gradients, move codes
         }
         metrics = {
+            "bits": bits_per_token(count_codes(codes, len(self.codebook.vectors))),
             "perplexity": torch.exp(-(share * share.clamp_min(1e-12).log()).sum()),
             "active": (used > 0).float().sum(),
             "resets": self.codebook.resets.float(),
@@ -179,3 +182,15 @@ def code_weights(codes: Int64[Tensor, "b p"], count: int) -> Float[Tensor, "b k"
     """w_k: the fraction of a sample's patches that have each code."""
     ones = torch.ones_like(codes, dtype=torch.float32)
     return torch.zeros(len(codes), count, device=codes.device).scatter_add_(1, codes, ones) / codes.shape[1]
+
+
+def count_codes(codes: Int64[Tensor, "b p"], count: int) -> Float[Tensor, "p k"]:
+    """How often each code occurs at each place of the grid (or in each vector of a monolithic latent)."""
+    counts = torch.zeros(codes.shape[1], count, device=codes.device)
+    return sum_over_processes(counts.scatter_add_(1, codes.T, torch.ones_like(codes.T, dtype=counts.dtype)))
+
+
+def bits_per_token(counts: Float[Tensor, "p k"]) -> Float[Tensor, ""]:
+    """Mean entropy of a token over samples: 0 if every place always has the same code, so that nothing is said."""
+    share = counts / counts.sum(1, keepdim=True).clamp_min(1)
+    return -(share * share.clamp_min(1e-12).log2()).sum(1).mean()

@@ -35,12 +35,15 @@ class Monolithic(MotionAutoencoder):
             nn.GELU(),
             nn.Linear(config.whole, count * dim),
         )
+        # Without it, when k-means starts the codebook, vectors differ more from each other than samples do, and every
+        # vector keeps one code for ever.
+        self.level = nn.BatchNorm1d(count * dim, affine=False)
         self.spread = nn.Sequential(
             nn.Linear(count * dim, config.whole), nn.GELU(), nn.Linear(config.whole, count * config.descriptor)
         )
 
     def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b n d"]:
-        return rearrange(self.encoder(signal), "b (n d) -> b n d", d=self.config.codebook.dim)
+        return rearrange(self.level(self.encoder(signal)), "b (n d) -> b n d", d=self.config.codebook.dim)
 
     def describe(self, tokens: Float[Tensor, "b n d"], codes: Int64[Tensor, "b n"] | None) -> Float[Tensor, "b p e"]:
         return rearrange(self.spread(tokens.flatten(1)), "b (p e) -> b p e", e=self.config.descriptor)

@@ -42,11 +42,15 @@ class Codebook(nn.Module):
 
     def nearest(self, tokens: Float[Tensor, "n d"]) -> Int64[Tensor, " n"]:
         """argmin_k ‖f − c_k‖² (eq. 5); the token's own norm is the same for all codes and left out."""
-        with torch.autocast(tokens.device.type, enabled=False):  # half precision would choose other codes
+        with torch.autocast(tokens.device.type, enabled=False):
             return torch.addmm(self.vectors.square().sum(1), tokens.float(), self.vectors.T, alpha=-2).argmin(1)
 
     def forward(self, tokens: Float[Tensor, "n d"]) -> Quantized:
-        """Quantise, and in training let the codes follow."""
+        """Quantise, and in training let the codes follow; in full precision, which decides between near codes."""
+        with torch.autocast(tokens.device.type, enabled=False):
+            return self._quantize(tokens.float())
+
+    def _quantize(self, tokens: Float[Tensor, "n d"]) -> Quantized:
         codes = self.nearest(tokens.detach())
         chosen = self.vectors[codes]
         if self.training:
