@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from otflam.commands.tokenizer import rebase
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
@@ -240,6 +241,14 @@ def test_monolithic_vectors_speak(store: Store, tmp_path: Path) -> None:
     trained = train_tokenizer(store, [0, 1], model, train, Hardware(), tmp_path / "whole")
     metrics = reconstruction(trained, motion_clips(store, model, [2, 3]))
     assert metrics["bits_per_token"] > 0.3 and metrics["shuffled_nmse"] > 1.02 * metrics["nmse"]
+
+
+def test_options_survive_the_change_to_digits() -> None:
+    chosen = preset("laptop")
+    asked = dataclasses.replace(chosen.tokenizer, motion=MotionConfig(order=2), method="monolithic")
+    model = rebase(asked, chosen.tokenizer, chosen.digit_tokenizer)
+    assert (model.motion, model.method) == (MotionConfig(order=2, stride=1), "monolithic")
+    assert (model.channels, model.grid, model.patch) == (1, 16, 8)
 
 
 def test_codes_are_never_learned_without_steps(store: Store, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class TokenizerTrain:
     out: Path
     """Folder for the trained tokenizer; an interrupted training continues there."""
     share: float = 0.5
-    """Share of the episodes, from the first on, to train on; the rest is held out."""
+    """Share of the episodes, from the first on, to train on (at least one); the rest is held out."""
     hardware: Hardware = field(default_factory=Hardware)
     preset: str = "laptop"
     """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
@@ -46,10 +46,13 @@ class TokenizerTrain:
 
         store = Store(self.data)
         rows: list[dict[str, float]] = []
-        model = self.model
+        model, train = self.model, self.train
         if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
-            model = rebase(self.model, preset(self.preset).tokenizer, preset(self.preset).digit_tokenizer)
+            chosen = preset(self.preset)
+            model = rebase(model, chosen.tokenizer, chosen.digit_tokenizer)
+            train = rebase(train, chosen.tokenizer_training, chosen.digit_training)
         episodes = split_episodes(store, self.share, 1 - self.share)[0]
+        episodes = episodes if len(episodes) else [0]  # a single video trains and is not held out
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
         with Progress(f"train {model.method} tokenizer", "steps", quiet=not first) as bar:
 
@@ -58,7 +61,7 @@ class TokenizerTrain:
                 bar.log(row)
 
             trained = train_tokenizer(
-                store, episodes, model, self.train, self.hardware, self.out, bar.start, bar.advance, log
+                store, episodes, model, train, self.hardware, self.out, bar.start, bar.advance, log
             )
         if first and (warning := collapse_warning(trained, rows)) is not None:
             say(f"warning: {warning}")
