@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.model import MotionAutoencoder
 
+SIZE = 0.3
+"""Makes tokens about as large as OTF's, so that the commitment loss weighs alike."""
+
 
 class Monolithic(MotionAutoencoder):
     def __init__(self, config: TokenizerConfig) -> None:
@@ -23,27 +26,26 @@ class Monolithic(MotionAutoencoder):
         size = side
         for _ in range(3):
             size = (size + 1) // 2
+        # Normalised over samples at every layer, and without a bias at the end: else the vectors differ more from each
+        # other than samples do when k-means starts the codebook, and every vector keeps one code for ever.
         self.encoder = nn.Sequential(
-            nn.Conv2d(self.motion_channels, 32, 3, stride=2, padding=1),
-            nn.GELU(),
-            nn.Conv2d(32, 64, 3, stride=2, padding=1),
-            nn.GELU(),
-            nn.Conv2d(64, 64, 3, stride=2, padding=1),
-            nn.GELU(),
+            *(part for sizes in ((self.motion_channels, 32), (32, 64), (64, 64)) for part in _stage(*sizes)),
             nn.Flatten(),
             nn.Linear(64 * size**2, config.whole),
             nn.GELU(),
-            nn.Linear(config.whole, count * dim),
+            nn.BatchNorm1d(config.whole, affine=False),
+            nn.Linear(config.whole, count * dim, bias=False),
         )
-        # Without it, when k-means starts the codebook, vectors differ more from each other than samples do, and every
-        # vector keeps one code for ever.
-        self.level = nn.BatchNorm1d(count * dim, affine=False)
         self.spread = nn.Sequential(
             nn.Linear(count * dim, config.whole), nn.GELU(), nn.Linear(config.whole, count * config.descriptor)
         )
 
     def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b n d"]:
-        return rearrange(self.level(self.encoder(signal)), "b (n d) -> b n d", d=self.config.codebook.dim)
+        return rearrange(SIZE * self.encoder(signal), "b (n d) -> b n d", d=self.config.codebook.dim)
 
     def describe(self, tokens: Float[Tensor, "b n d"], codes: Int64[Tensor, "b n"] | None) -> Float[Tensor, "b p e"]:
         return rearrange(self.spread(tokens.flatten(1)), "b (p e) -> b p e", e=self.config.descriptor)
+
+
+def _stage(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
+    return nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.GELU()
