@@ -50,7 +50,7 @@ PRESETS = {
     # Tests: seconds.
     "tiny": Preset(
         Collection(World(size=32), episodes=4, steps=24),
-        MovingMNIST(sequences=42),
+        MovingMNIST(sequences=105),
         Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
         tokenizer_for_control(2, 4, 5, DecoderConfig(width=16, reference=8)),
         tokenizer_for_digits(4, 5, DecoderConfig(width=16, reference=8)),
