@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from otflam.motion.config import MotionConfig
-from otflam.motion.signal import TRANSFORMS, blur, derivatives, gray, motion
+from otflam.motion.signal import TRANSFORMS, blur, derivatives, gray, motion, motion_of_sequence
 
 sizes = st.integers(3, 17)
 
@@ -65,6 +65,16 @@ def test_orders_and_channels(transform: str, channels: int) -> None:
     assert first.shape == (2, MotionConfig(transform).channels(channels), 9, 11)
     assert not motion(MotionConfig(transform, 1), [now, now]).any()
     assert motion(MotionConfig(transform, 2), [now, now, now]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_sequence_has_the_motions_of_its_clips(order: int) -> None:
+    frames, config = torch.rand(9, 3, 6, 7), MotionConfig("gradient", 1 if order == 1 else 2, 2)
+    whole = motion_of_sequence(config, frames)
+    for place, t in enumerate(range(-config.offsets[0], 9 - config.offsets[-1])):
+        clip = [frames[t + offset][None] for offset in config.offsets]
+        assert torch.equal(whole[place], motion(config, clip)[0])
+    assert len(whole) == 9 + config.offsets[0] - config.offsets[-1]
 
 
 def test_offsets() -> None:

@@ -155,6 +155,8 @@ def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     _, signal = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.array([5])))
     np.testing.assert_array_equal(codes.episode(2, "codes")[5], loaded.encode(signal)[0])
     assert not codes.episode(0, "codes")[-2:].any()
+    _, every = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.arange(18)))
+    np.testing.assert_array_equal(codes.episode(2, "codes")[:18], loaded.encode(every))
     assert stored_codes(store, out).hash == codes.hash
     assert train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out).config == SMALL  # found, not trained again
     with pytest.raises(UserError, match=r"holds another training \(train differ\)"):

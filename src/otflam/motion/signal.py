@@ -30,6 +30,14 @@ def motion(config: MotionConfig, frames: list[Frames]) -> Float[Tensor, "n m h w
     return seen[1] - seen[0] if config.order == 1 else seen[2] - 2 * seen[1] + seen[0]
 
 
+def motion_of_sequence(config: MotionConfig, frames: Frames) -> Float[Tensor, "t m h w"]:
+    """Every o_t of consecutive frames; each frame is transformed once, not once for every motion it is part of."""
+    seen, step = TRANSFORMS[config.transform](frames), config.stride
+    if config.order == 1:
+        return seen[step:] - seen[:-step]
+    return seen[2 * step :] - 2 * seen[step:-step] + seen[: -2 * step]
+
+
 def gray(frames: Frames) -> Float[Tensor, "n 1 h w"]:
     if frames.shape[1] == 1:
         return frames

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from otflam.core.batch import Batch
 from otflam.core.release import release_hash
 from otflam.data.derived import derive, open_derived
 from otflam.data.store import Column, Store
+from otflam.motion.signal import motion_of_sequence
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 from otflam.tokenizer.model import MotionAutoencoder
 
@@ -41,15 +43,15 @@ def encode_store(
 
 @torch.inference_mode()
 def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patches: int) -> np.ndarray:
-    codes = np.zeros((int(store.lengths[index]), patches), np.uint8)
+    frames = store.episode(index, "frames")
+    codes = np.zeros((len(frames), patches), np.uint8)
     offsets = tokenizer.config.motion.offsets
-    if len(codes) <= offsets[-1] - offsets[0]:
-        return codes
-    clips = motion_clips(store, tokenizer.config, [index])
-    for first in range(0, len(clips), BATCH):
-        rows = np.arange(first, min(first + BATCH, len(clips)))
-        _, signal = tokenizer.observe(clips.gather(rows))
-        codes[rows - offsets[0]] = tokenizer.encode(signal).numpy().astype(np.uint8)
+    before, span = -offsets[0], offsets[-1] - offsets[0]
+    for first in range(0, len(frames) - span, BATCH):
+        part = torch.from_numpy(np.array(frames[first : first + BATCH + span]))[:, None]
+        images = tokenizer.resize(Batch(part, (0,), {}).images(0))
+        found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
+        codes[first + before : first + before + len(found)] = found.numpy()
     return codes
 
 
