@@ -2,11 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
 import torch
 from hypothesis import settings
 
 import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports MuJoCo
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 
 settings.register_profile("otflam", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("otflam")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def save_dino() -> Callable[..., Path]:
+    """Writes a DINOv2 of any size with random weights, as transformers saves it."""
+    transformers = pytest.importorskip("transformers", reason="needs otflam[dino]")
+
+    def save(folder: Path, seed: int = 0, hidden: int = 24, layers: int = 2, heads: int = 2) -> Path:
+        torch.manual_seed(seed)
+        config = transformers.Dinov2Config(
+            hidden_size=hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            image_size=28,
+            patch_size=14,
+            initializer_range=0.2,
+        )
+        transformers.utils.logging.disable_progress_bar()
+        transformers.Dinov2Model(config).save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def square_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A bright square that runs over noise at a speed of its own in every episode."""
+    writer = StoreWriter(tmp_path_factory.mktemp("lam") / "data", {"frames": Column("uint8", (32, 32, 3))}, {})
+    for index in range(4):
+        frames = np.random.default_rng(index).integers(0, 60, (1, 32, 32, 3), np.uint8).repeat(18 + index, 0)
+        for t in range(len(frames)):
+            left = (t * (1 + index)) % 24
+            frames[t, 8 + index : 16 + index, left : left + 8] = 255
+        writer.append(index, {"frames": frames}, {})
+    return writer.finish({}, 4)

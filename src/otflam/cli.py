@@ -66,7 +66,9 @@ def parse(name: str, arguments: list[str]) -> Command:
         chosen = [b for a, b in itertools.pairwise(arguments) if a == "--preset"]
         chosen += [word.removeprefix("--preset=") for word in arguments if word.startswith("--preset=")]
         options["default"] = kind.defaults(chosen[-1] if chosen else field_default)
-    return tyro.cli(kind, prog=f"otflam {name}", args=arguments, config=(tyro.conf.OmitArgPrefixes,), **options)
+    # Options have short names, except where two parts of a command have some in common.
+    short = () if getattr(kind, "prefixes", False) else (tyro.conf.OmitArgPrefixes,)
+    return tyro.cli(kind, prog=f"otflam {name}", args=arguments, config=short, **options)
 
 
 def print_help(words: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from otflam.core.errors import require_name
@@ -9,6 +10,16 @@ from otflam.core.training import TrainConfig
 from otflam.data.options import Collection, MovingMNIST
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
+from otflam.lam.config import (
+    AbstractionConfig,
+    DinoConfig,
+    FLapoConfig,
+    LamConfig,
+    LapoConfig,
+    MLapoConfig,
+    PixelConfig,
+    PredictorConfig,
+)
 from otflam.motion.config import MotionConfig
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 
@@ -29,6 +40,12 @@ class Preset:
     """How long to train a tokenizer for control frames."""
     digit_training: TrainConfig
     """How long to train a tokenizer for digits."""
+    lam: dict[str, LamConfig]
+    """Every latent action model, by its name."""
+    lam_training: dict[str, TrainConfig]
+    """How long to train each."""
+    featured: int
+    """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
 
 
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
@@ -44,7 +61,44 @@ def tokenizer_for_digits(warmup: int, patience: int, decoder: DecoderConfig) -> 
     return TokenizerConfig("otf", motion, book, decoder, channels=1, grid=16, patch=8, warmup=warmup)
 
 
+def lams(
+    abstraction: AbstractionConfig,
+    predictor: PredictorConfig,
+    cell: int,
+    channels: tuple[int, ...],
+    head: int,
+    lapo: LapoConfig,
+    patch: int,
+) -> dict[str, LamConfig]:
+    """All methods at one size; `lapo` gives the sizes of its whole family."""
+    side = TokenizerConfig().grid // cell
+    sizes = (lapo.scale, lapo.blocks, lapo.frames, lapo.stride, lapo.reach)
+    return {
+        "otf-lam-pixel": PixelConfig(abstraction, predictor, cell=cell, channels=channels, head=head),
+        "otf-lam-dino": DinoConfig(abstraction, predictor, cell=cell, size=14 * side),
+        "lapo-128": LapoConfig(128, *sizes),
+        "lapo-256": LapoConfig(256, *sizes),
+        "m-lapo": MLapoConfig(128, *sizes),
+        "f-lapo": FLapoConfig(128, *sizes, patch=patch),
+    }
+
+
+def lam_trainings(ours: TrainConfig, lapo: TrainConfig) -> dict[str, TrainConfig]:
+    """OTF-LAM's training for ours, LAPO's own optimiser and schedule for its family."""
+    next_only, coded = {"next": 1.0}, {"next": 1.0, "commit": 0.25}
+    return {
+        **{name: dataclasses.replace(ours, weights=next_only) for name in ("otf-lam-pixel", "otf-lam-dino")},
+        **{name: dataclasses.replace(lapo, weights=next_only) for name in ("lapo-128", "lapo-256", "m-lapo")},
+        "f-lapo": dataclasses.replace(lapo, weights=coded),
+    }
+
+
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
+LAPTOP_LAMS = lams(
+    AbstractionConfig(dim=128, mlp=512, dropout=0.0),
+    PredictorConfig(128, 2, 4, 512, dropout=0.0),
+    2, (16, 32, 64), 64, LapoConfig(scale=1, blocks=1, reach=1), 5,
+)  # fmt: skip
 
 PRESETS = {
     # Tests: seconds.
@@ -56,6 +110,20 @@ PRESETS = {
         tokenizer_for_digits(4, 5, DecoderConfig(width=16, reference=8)),
         TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
         TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
+        lams(
+            AbstractionConfig(8, dim=8, heads=2, mlp=16),
+            PredictorConfig(8, 1, 2, 16),
+            7,
+            (4, 4, 8),
+            8,
+            LapoConfig(scale=1, blocks=1, reach=2),
+            2,
+        ),
+        lam_trainings(
+            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
+            TrainConfig(steps=8, batch=8, optimiser="adam", lr=1e-3, log_every=2, save_every=2),
+        ),
+        2,
     ),
     # The whole story in minutes.
     "demo": Preset(
@@ -66,6 +134,12 @@ PRESETS = {
         tokenizer_for_digits(40, 50, SMALL),
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
+        LAPTOP_LAMS,
+        lam_trainings(
+            TrainConfig(steps=200, batch=32, lr=1e-3),
+            TrainConfig(steps=200, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
+        ),
+        6,
     ),
     # Our recorded results: hours in total.
     "laptop": Preset(
@@ -76,6 +150,12 @@ PRESETS = {
         tokenizer_for_digits(120, 100, SMALL),
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
+        LAPTOP_LAMS,
+        lam_trainings(
+            TrainConfig(steps=1000, batch=32, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=1000, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
+        ),
+        52,
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
@@ -87,6 +167,13 @@ PRESETS = {
         tokenizer_for_digits(55, 1000, PUBLIC),
         TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
         TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
+        lams(AbstractionConfig(), PredictorConfig(), 1, (32, 64, 128), 128, LapoConfig(), 7),
+        lam_trainings(
+            TrainConfig(steps=20_000, batch=512, lr=1e-4),
+            # LAOM's: Adam, no clipping, warm-up over three of ten epochs, then linearly to zero.
+            TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),
+        ),
+        0,
     ),
 }
 

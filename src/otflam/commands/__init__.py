@@ -14,8 +14,10 @@ from otflam.commands.data import (
     ImportLAOM,
     ImportVideos,
 )
+from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.evaluate import EvaluateCarrier, EvaluateTokenizer, EvaluateTransfer
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
 from otflam.commands.tools import GL, Bench, Demo
 
@@ -35,6 +37,11 @@ COMMANDS: dict[str, type[Command]] = {
     "tokenizer encode": TokenizerEncode,
     "tokenizer show": TokenizerShow,
     "tokenize": Tokenize,
+    "dino prepare": DinoPrepare,
+    "dino encode": DinoEncode,
+    **TRAININGS,
+    "lam label": LamLabel,
+    "lam predict": LamPredict,
     "evaluate tokenizer": EvaluateTokenizer,
     "evaluate transfer": EvaluateTransfer,
     "evaluate carrier": EvaluateCarrier,

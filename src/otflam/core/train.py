@@ -57,8 +57,12 @@ def fit(
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_step: Callable[[int], None] = lambda count: None,
     on_log: Callable[[dict[str, float]], None] = lambda row: None,
+    check: Callable[[], dict[str, float]] | None = None,
 ) -> None:
-    """Train a model in place, continuing from the run's checkpoint if there is one."""
+    """Train a model in place, continuing from the run's checkpoint if there is one.
+
+    What `check` finds out about the model is logged with every checkpoint.
+    """
     if config.batch % fabric.world_size:
         raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
     optimiser = make_optimiser(model, config)
@@ -83,6 +87,8 @@ def fit(
         if step % config.log_every == 0 or step == config.steps:
             row = average({name: value.detach() for name, value in logged.items()}, fabric)
             row |= {"step": step, "steps_per_s": (step - counted) / (time.monotonic() - began)}
+            if check is not None and (step % config.save_every == 0 or step == config.steps):
+                row |= {f"check/{name}": value for name, value in check().items()}
             began, counted = time.monotonic(), step
             run.log(row)
             on_log(row)

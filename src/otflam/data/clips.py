@@ -7,7 +7,7 @@ element, so nothing is shuffled in memory and training resumes exactly at any st
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,9 @@ class Clips(Dataset[dict[str, Tensor]]):
         offsets: Sequence[int],
         columns: Sequence[str] = (),
         episodes: Sequence[int] | np.ndarray | None = None,
+        derived: Mapping[str, Store] | None = None,
     ) -> None:
+        """`derived` are columns that were computed from this store and lie beside it."""
         self.offsets = tuple(offsets)
         if not self.offsets or list(self.offsets) != sorted(set(self.offsets)):
             raise ValueError(f"offsets {self.offsets} must increase")
@@ -52,11 +54,14 @@ class Clips(Dataset[dict[str, Tensor]]):
         self._ends = np.cumsum(counts)
         self._first = store.starts[self.episodes] + before - (self._ends - counts)
         self._names = ("frames", *columns)
-        self._open(store)
+        self._shifts = {name: _shifts(store, other, self.episodes) for name, other in (derived or {}).items()}
+        self._open(store, derived or {})
 
-    def _open(self, store: Store) -> None:
+    def _open(self, store: Store, derived: Mapping[str, Store]) -> None:
         # Plain arrays on the same memory: indexing a memmap object makes another one for every batch.
-        self._path, self._arrays = store.path, {name: np.asarray(store[name]) for name in self._names}
+        self._path, self._derived = store.path, {name: other.path for name, other in derived.items()}
+        self._arrays = {name: np.asarray(store[name]) for name in self._names}
+        self._arrays |= {name: np.asarray(other[name]) for name, other in derived.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         """A loader's worker opens the files itself: pickled arrays would be copies of the whole data set."""
@@ -64,7 +69,7 @@ class Clips(Dataset[dict[str, Tensor]]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._open(Store(self._path))
+        self._open(Store(self._path), {name: Store(path) for name, path in self._derived.items()})
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -75,8 +80,12 @@ class Clips(Dataset[dict[str, Tensor]]):
 
     def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
         """Read many clips at once."""
-        rows = self.anchors(index)[:, None] + np.array(self.offsets)
-        columns = {name: torch.from_numpy(array[rows]) for name, array in self._arrays.items()}
+        rows, columns = self.anchors(index)[:, None] + np.array(self.offsets), {}
+        for name, array in self._arrays.items():
+            own = rows
+            if name in self._shifts:
+                own = rows + self._shifts[name][np.searchsorted(self._ends, index, side="right")][:, None]
+            columns[name] = torch.from_numpy(array[own])
         return Batch(columns.pop("frames"), self.offsets, columns)
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
@@ -97,6 +106,21 @@ class Clips(Dataset[dict[str, Tensor]]):
     def batches(self, size: int, seed: int, step: int = 0) -> Iterator[Batch]:
         """Endless random batches, beginning at any step."""
         return (self.batch(size, seed, number) for number in itertools.count(step))
+
+
+def _shifts(store: Store, derived: Store, episodes: np.ndarray) -> Int64[np.ndarray, " n"]:
+    """How far each episode's rows of a derived column lie from those of the data set."""
+    places = {entry.get("episode", place): place for place, entry in enumerate(derived.episodes)}
+    missing = [int(index) for index in episodes if index not in places]
+    if missing:
+        raise UserError(
+            f"{derived.path} has no rows for {len(missing)} of the episodes (first: {missing[0]})",
+            "compute it for all that are used",
+        )
+    chosen = np.array([places[index] for index in episodes.tolist()], np.int64)
+    if (derived.lengths[chosen] != store.lengths[episodes]).any():
+        raise UserError(f"{derived.path} has other lengths of episodes than {store.path}", "it is of other data")
+    return derived.starts[chosen] - store.starts[episodes]
 
 
 def batch_order(count: int, size: int, seed: int, step: int) -> Int64[np.ndarray, " b"]:

@@ -6,11 +6,12 @@ model, so that it can never be mistaken for that of other data or another model,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from otflam.core.config import stable_hash
 from otflam.core.errors import UserError
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
@@ -28,19 +29,26 @@ def derive(
     column: Column,
     compute: Callable[[int], np.ndarray],
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    episodes: Sequence[int] | np.ndarray | None = None,
 ) -> Store:
-    """Compute a column episode by episode, or continue, or find it done; `compute` gives an episode's rows."""
-    folder, plan = derived_folder(store, name, model_hash), {"data": store.hash, "model": model_hash}
+    """Compute a column episode by episode, or continue, or find it done; `compute` gives an episode's rows.
+
+    Where a column is dear, only some `episodes` have it; each then remembers its number in the data set.
+    """
+    chosen = list(range(len(store))) if episodes is None else [int(index) for index in episodes]
+    key = model_hash if episodes is None else stable_hash([model_hash, chosen])
+    folder, plan = derived_folder(store, name, key), {"data": store.hash, "model": key}
     if (done := finished_store(folder, plan)) is not None:
         return done
-    writer = StoreWriter(folder, {name: column}, plan, slot=int(store.lengths.max()), lock=True)
-    writer.reserve(len(store) * int(store.lengths.max()))
+    longest = int(store.lengths[chosen].max())
+    writer = StoreWriter(folder, {name: column}, plan, slot=longest, lock=True)
+    writer.reserve(len(chosen) * longest)
     writer.drop_damaged()
-    for index in range(len(store)):
-        if index not in writer.done():
-            writer.write(index, {name: compute(index)}, {})
-        on_progress(index + 1, len(store))
-    return writer.finish({"kind": "derived"}, len(store))
+    for place, index in enumerate(chosen):
+        if place not in writer.done():
+            writer.write(place, {name: compute(index)}, {"episode": index})
+        on_progress(place + 1, len(chosen))
+    return writer.finish({"kind": "derived"}, len(chosen))
 
 
 def open_derived(store: Store, name: str, model_hash: str, cure: str) -> Store:

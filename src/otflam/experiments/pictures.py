@@ -1,4 +1,4 @@
-"""All pictures of a vocabulary on one data set."""
+"""All pictures of a vocabulary, or of a latent action model, on one data set."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from otflam.core.errors import UserError
+from otflam.core.release import read_release
 from otflam.data.clips import Clips
 from otflam.data.store import Store
+from otflam.lam.features import Backbone
+from otflam.lam.methods import KIND, load_lam, stored_columns
+from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 from otflam.tokenizer.model import OTF
@@ -35,3 +39,19 @@ def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path
             )
         shown["monolithic" if other.config.method == "monolithic" else "other"] = other
     yield draw_strips(shown, clips, f"Motion of {data.name}, redrawn from codes", out / "strips.png")
+
+
+def draw_predictions_of(
+    data: Path, folder: Path, backbone: Backbone | None, samples: int, steps: int, out: Path
+) -> Iterator[Path]:
+    """What a trained model predicts on held-out episodes, for one step and for many."""
+    store, (model, parts) = Store(data), load_lam(folder, backbone)
+    told = read_release(folder, KIND)
+    held = [index for index in told["episodes"][1] if index < len(store)] if told["data"] == store.hash else [0]
+    columns = stored_columns(model, parts, store, held, lambda name: lambda done, total: None)
+    clips = Clips(store, model.offsets, (), held, columns)
+    title = f"{told['method']} on {data.name}"
+    yield draw_predictions({told["method"]: model}, {told["method"]: clips}, title, out, samples)
+    strip = out.with_name(f"{out.stem}-rollout{out.suffix}")
+    episode = Clips(store, model.offsets, (), held[:1], columns)
+    yield draw_rollout(model, episode, f"{title}: imagined from latents", strip, steps)

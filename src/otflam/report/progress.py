@@ -33,7 +33,7 @@ class Progress:
     def begin(self, label: str, unit: str) -> Callable[[int, int], None]:
         """Name the next part of the work and what it is counted in; its `start` is returned."""
         self._stop()
-        self.label, self.unit = label, unit
+        self.label, self.unit, self._total = label, unit, 0
         return self.start
 
     def start(self, done: int, total: int) -> None:

@@ -28,13 +28,22 @@ def encode_store(
     A row holds the codes of the motion that starts there; rows whose motion would leave the episode hold zeros, and no
     clip with the tokenizer's offsets ever reads them.
     """
-    tokenizer = load_tokenizer(folder)
+    return encode_with(store, load_tokenizer(folder), release_hash(folder), on_progress)
+
+
+def encode_with(
+    store: Store,
+    tokenizer: MotionAutoencoder,
+    tokenizer_hash: str,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Store:
+    """The same for a tokenizer that is loaded, or that another model contains."""
     motion_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
     patches = tokenizer.config.grid**2
     return derive(
         store,
         CODES,
-        release_hash(folder),
+        tokenizer_hash,
         Column("uint8", (patches,)),
         lambda index: encode_episode(tokenizer, store, index, patches),
         on_progress,

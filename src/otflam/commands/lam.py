@@ -1,0 +1,228 @@
+"""Commands that train latent action models and use them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import tyro
+
+from otflam.commands.base import describe, required
+from otflam.core.training import Hardware, TrainConfig
+from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
+from otflam.presets import preset
+from otflam.report.progress import Progress, say
+
+NO_PREFIX = tyro.conf.arg(name="")
+HELD_OUT = 8
+"""Held-out episodes, from the first on, on which a model's health is watched."""
+
+
+@dataclass(frozen=True)
+class LamTrain:
+    """What the trainings of all methods share."""
+
+    method: ClassVar[str]
+    prefixes: ClassVar[bool] = True
+    """Two parts of a model share names of options, such as --abstraction.dim and --predictor.dim."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    model: Any
+    train: Annotated[TrainConfig, NO_PREFIX]
+    out: Path
+    """Folder for the trained model; an interrupted training continues there."""
+    share: float = 0.5
+    """Share of the episodes, from the first on, to train on; the next ones are held out and show its health."""
+    hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> LamTrain:
+        chosen = preset(name)
+        model, training = chosen.lam[cls.method], chosen.lam_training[cls.method]
+        command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
+        for asked in ("data", "out", "tokenizer"):
+            command = required(command, asked) if hasattr(command, asked) else command
+        return command
+
+    @classmethod
+    def more(cls, name: str) -> dict[str, Any]:
+        """Options that only some methods have."""
+        return {}
+
+    def run(self) -> None:
+        self.train_with(None, None, False, None)
+
+    def train_with(self, tokenizer: Path | None, backbone: Any, online: bool, most: int | None) -> None:
+        from otflam.core.files import read_json
+        from otflam.data.clips import split_episodes
+        from otflam.data.store import Store
+        from otflam.lam.methods import train_lam
+
+        store = Store(self.data)
+        train, held = split_episodes(store, self.share, 1 - self.share)
+        held = held[:HELD_OUT] if len(held) else train
+        train = train[:most] if len(train) else held
+        first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
+        with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
+
+            def part(name: str) -> Any:
+                bar.begin(name, "episodes")
+                return bar.reach
+
+            train_lam(
+                self.method, store, (train, held), self.model, self.train, self.hardware, self.out, tokenizer, backbone,
+                online, part, lambda a, b: bar.begin(f"train {self.method}", "steps")(a, b), bar.advance, bar.log,
+            )  # fmt: skip
+        if first:
+            say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}")
+            say(f"model: {self.out}")
+
+
+@dataclass(frozen=True)
+class TrainPixel(LamTrain):
+    """Train OTF-LAM-Pixel: codes become latent actions that redraw the next frame."""
+
+    method: ClassVar[str] = "otf-lam-pixel"
+    model: Annotated[PixelConfig, NO_PREFIX]
+    tokenizer: Path = Path()
+    """Folder of a trained tokenizer."""
+
+    @classmethod
+    def more(cls, name: str) -> dict[str, Any]:
+        return {"tokenizer": Path()}
+
+    def run(self) -> None:
+        self.train_with(self.tokenizer, None, False, None)
+
+
+@dataclass(frozen=True)
+class TrainDino(LamTrain):
+    """Train OTF-LAM-DINO: codes become latent actions that predict features of a frozen DINOv2."""
+
+    method: ClassVar[str] = "otf-lam-dino"
+    model: Annotated[DinoConfig, NO_PREFIX]
+    tokenizer: Path = Path()
+    """Folder of a trained tokenizer."""
+    dino: str = "facebook/dinov2-small"
+    """Folder or hub name of the DINOv2 backbone (see 'otflam dino prepare')."""
+    episodes: int = 0
+    """Train on at most this many episodes, for features are dear; 0: on all of the share."""
+    online: bool = False
+    """Run the backbone in every step instead of storing its features once."""
+
+    @classmethod
+    def more(cls, name: str) -> dict[str, Any]:
+        chosen = preset(name)
+        return {"tokenizer": Path(), "episodes": chosen.featured, "online": chosen.featured == 0}
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+        from otflam.lam.features import Backbone, features_cost
+
+        backbone = Backbone.load(self.dino, self.model.size)
+        if self.online:
+            say(f"running {backbone.name} in every step; stored, {features_cost(Store(self.data), backbone, None)}")
+        self.train_with(self.tokenizer, backbone, self.online, self.episodes or None)
+
+
+@dataclass(frozen=True)
+class TrainLapo128(LamTrain):
+    """Train LAPO with latent actions of 128 numbers."""
+
+    method: ClassVar[str] = "lapo-128"
+    model: Annotated[LapoConfig, NO_PREFIX]
+
+
+@dataclass(frozen=True)
+class TrainLapo256(LamTrain):
+    """Train LAPO with latent actions of 256 numbers."""
+
+    method: ClassVar[str] = "lapo-256"
+    model: Annotated[LapoConfig, NO_PREFIX]
+
+
+@dataclass(frozen=True)
+class TrainMLapo(LamTrain):
+    """Train M-LAPO: LAPO whose inverse model is told what moved."""
+
+    method: ClassVar[str] = "m-lapo"
+    model: Annotated[MLapoConfig, NO_PREFIX]
+
+
+@dataclass(frozen=True)
+class TrainFLapo(LamTrain):
+    """Train F-LAPO: LAPO whose inverse model is a patch encoder with a code for every patch."""
+
+    method: ClassVar[str] = "f-lapo"
+    model: Annotated[FLapoConfig, NO_PREFIX]
+
+
+TRAININGS = {
+    f"lam train {kind.method}": kind
+    for kind in (TrainPixel, TrainDino, TrainLapo128, TrainLapo256, TrainMLapo, TrainFLapo)
+}
+
+
+@dataclass(frozen=True)
+class LamUse:
+    """What the uses of a trained model share."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    lam: Path
+    """Folder of a trained latent action model."""
+    dino: str | None = None
+    """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
+
+    def backbone(self) -> Any:
+        from otflam.core.release import read_release
+        from otflam.lam.features import Backbone
+        from otflam.lam.methods import KIND
+
+        told = read_release(self.lam, KIND)["backbone"]
+        return None if told is None else Backbone.load(self.dino, told["size"])
+
+
+@dataclass(frozen=True)
+class LamLabel(LamUse):
+    """Compute the latent actions of all transitions of a data set once; they are kept beside it."""
+
+    episodes: int = 0
+    """Only for this many episodes, from the first on; 0: for all."""
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+        from otflam.lam.label import label_store
+
+        with Progress(f"label {self.data}", "episodes") as bar:
+
+            def part(name: str) -> Any:
+                bar.begin(name, "episodes")
+                return bar.reach
+
+            some = range(self.episodes) if self.episodes else None
+            latents = label_store(Store(self.data), self.lam, self.backbone(), some, part)
+        describe(latents)
+
+
+@dataclass(frozen=True)
+class LamPredict(LamUse):
+    """Draw what a model predicts: with the right latent, with another transition's, and over several steps."""
+
+    out: Path = Path("predictions.png")
+    """The picture."""
+    samples: int = 6
+    """Transitions to show."""
+    steps: int = 8
+    """Steps to predict from predictions, with the latents of the real transitions."""
+
+    def run(self) -> None:
+        from otflam.experiments.pictures import draw_predictions_of
+
+        for path in draw_predictions_of(self.data, self.lam, self.backbone(), self.samples, self.steps, self.out):
+            say(f"picture: {path}")

@@ -1,0 +1,80 @@
+"""Network blocks that two models or more are made of.
+
+Axes: b samples, n m tokens, d features, c channels, h w pixels.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Attention(nn.Module):
+    """Multi-head attention of queries to a set of tokens."""
+
+    def __init__(self, dim: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, queries: Float[Tensor, "b n d"], tokens: Float[Tensor, "b m d"]) -> Float[Tensor, "b n d"]:
+        parts = (self.query(queries), self.key(tokens), self.value(tokens))
+        q, k, v = (rearrange(part, "b n (g d) -> b g n d", g=self.heads) for part in parts)
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0)
+        return self.out(rearrange(mixed, "b g n d -> b n (g d)"))
+
+
+class Block(nn.Module):
+    """A Transformer layer that normalises before each of its two parts."""
+
+    def __init__(self, dim: int, heads: int, mlp: int, dropout: float) -> None:
+        super().__init__()
+        self.attend_norm, self.think_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attend = Attention(dim, heads, dropout)
+        self.think = nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Dropout(dropout), nn.Linear(mlp, dim))
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, tokens: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        seen = self.attend_norm(tokens)
+        tokens = tokens + self.drop(self.attend(seen, seen))
+        return tokens + self.drop(self.think(self.think_norm(tokens)))
+
+
+class Residual(nn.Module):
+    """Two convolutions beside an identity, as in IMPALA, with ReLU6."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.ReLU6(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.ReLU6(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+        )
+
+    def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        return x + self.layers(x)
+
+
+def shrink(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
+    """A stage that halves height and width: a strided convolution, then residual blocks."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *(Residual(outputs) for _ in range(blocks))
+    )
+
+
+def grow(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
+    """A stage that doubles height and width."""
+    return nn.Sequential(nn.ConvTranspose2d(inputs, outputs, 2, stride=2), *(Residual(outputs) for _ in range(blocks)))
+
+
+def start_orthogonal(model: nn.Module) -> None:
+    """Orthogonal weights and no biases in every linear and convolutional layer, as LAOM's networks start."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+            nn.init.orthogonal_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)

@@ -1,0 +1,66 @@
+"""OTF-LAM-DINO (paper §4.3, C.3): latent actions that predict the future in the feature space of a frozen DINOv2.
+
+Axes: b transitions, p patches, n tokens, s features, d latent.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.config import DinoConfig
+from otflam.lam.features import Backbone
+from otflam.lam.model import Frozen, Latents
+from otflam.lam.predictor import TokenPredictor
+from otflam.tokenizer.model import MotionAutoencoder
+
+
+class Seen(NamedTuple):
+    codes: Int64[Tensor, "b p"]
+    state: Float[Tensor, "b n s"]
+
+
+class DinoLAM(Frozen):
+    columns = ("codes", "features")
+
+    def __init__(self, config: DinoConfig, tokenizer: MotionAutoencoder, width: int, backbone: Backbone | None) -> None:
+        """Without a `backbone` the model works on stored features only."""
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.abstraction.latent, config.motion.stride
+        self.offsets = self.training_offsets = config.motion.offsets
+        self.backbone = backbone
+        self.freeze(tokenizer)
+        tokens, code = config.side**2, tokenizer.config.codebook.dim * config.cell**2
+        self.abstraction = ActionAbstraction(config.abstraction, width, code, tokens)
+        self.predictor = TokenPredictor(config.predictor, width, config.abstraction.latent, tokens)
+        self.leave = nn.Linear(config.predictor.dim, width)
+
+    def look(self, batch: Batch) -> Seen:
+        return Seen(self.codes(batch), self.current(batch))
+
+    def name(self, seen: Seen) -> Latents:
+        vectors = self.tokenizer.codebook.vectors[seen.codes]
+        return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
+
+    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
+        return self.leave(self.predictor(seen.state, latent))
+
+    def current(self, batch: Batch) -> Float[Tensor, "b n s"]:
+        return self.features(batch, 0)
+
+    def future(self, batch: Batch) -> Float[Tensor, "b n s"]:
+        return self.features(batch, self.stride)
+
+    def features(self, batch: Batch, offset: int) -> Float[Tensor, "b n s"]:
+        """The frozen backbone's view of a frame: stored features if the batch has them."""
+        if "features" in batch.columns:
+            return batch.at("features", offset).to(torch.float32)
+        if self.backbone is None:
+            raise UserError("the data have no stored features and no backbone is loaded", "give --dino DIR")
+        return self.backbone(batch.frames[:, batch.offsets.index(offset)])

@@ -1,0 +1,68 @@
+"""Is a latent action model healthy? What its users ask first, answered on held-out episodes.
+
+A latent action matters if predicting with another transition's latent is clearly worse than with the right one; the
+model as a whole is worth something if it beats copying the current frame.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from otflam.data.clips import Clips
+from otflam.lam.f_lapo import FactorisedLapo
+from otflam.lam.model import LAM, Frozen, effective_rank
+from otflam.tokenizer.model import code_weights
+
+BATCH, BATCHES, SEED = 64, 16, 12345
+MATTERS, ALIVE = 0.2, 2.0
+"""Least gain over a shuffled latent, and least effective rank, of a healthy model."""
+
+
+@torch.no_grad()
+def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, float]:
+    """Errors with the right latent, with a shuffled one and of copying; how much of its width the latent uses."""
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    errors, latents, usage = [], [], []
+    for number in range(batches):
+        batch = clips.batch(min(BATCH, len(clips)), SEED, number).to(device)
+        seen, future = model.look(batch), model.future(batch)
+        latent = model.name(seen)
+        guesses = [model.imagine(seen, latent), model.imagine(seen, latent.roll(1, 0)), model.current(batch)]
+        errors.append(torch.stack([F.mse_loss(guess, future) for guess in guesses]))
+        latents.append(latent)
+        if isinstance(model, Frozen):
+            usage.append(code_weights(model.codes(batch), model.tokenizer.config.codebook.codes).mean(0))
+        elif isinstance(model, FactorisedLapo):
+            codes = model.codebook.nearest(model.embed(seen).flatten(0, 1))[None]
+            usage.append(code_weights(codes, model.config.codebook.codes).mean(0))
+    model.train(was_training)
+    right, shuffled, copied = torch.stack(errors).mean(0).tolist()
+    latent = torch.cat(latents)
+    found = {
+        "error": right,
+        "error_shuffled": shuffled,
+        "error_copied": copied,
+        "gain_over_shuffled": 1 - right / max(shuffled, 1e-12),
+        "gain_over_copied": 1 - right / max(copied, 1e-12),
+        "latent_rank": effective_rank(latent).item(),
+        "latent_std": latent.std(0).mean().item(),
+    }
+    if usage:
+        share = torch.stack(usage).mean(0)
+        found["codes_used"] = float((share > 0).sum())
+    return found
+
+
+def verdict(health: dict[str, float]) -> str:
+    """One line: healthy or not, and why."""
+    gain, copied, rank = health["gain_over_shuffled"], health["gain_over_copied"], health["latent_rank"]
+    facts = f"{100 * gain:.0f} % below a shuffled latent, {100 * copied:+.0f} % against copying, rank {rank:.1f}"
+    if rank < ALIVE:
+        return f"collapsed: the latents vary along fewer than {ALIVE:.0f} directions ({facts})"
+    if gain < MATTERS:
+        return f"weak: the prediction hardly depends on the latent ({facts})"
+    if copied < 0:
+        return f"useful latents, but the prediction is worse than copying: train longer ({facts})"
+    return f"healthy ({facts})"

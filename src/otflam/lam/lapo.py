@@ -1,0 +1,121 @@
+"""LAPO in LAOM's form (paper E.1): one latent action for the whole scene, from stacked frames.
+
+The inverse model sees two observations and names what lies between them; the forward model redraws the next stack of
+frames from the current one. Frames are in [-1, 1] inside; errors and pictures are of the newest frame in [0, 1].
+
+Axes: b transitions, k c stacked frames and their colours, h w pixels, d latent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.nn import grow, shrink, start_orthogonal
+from otflam.core.terms import Terms
+from otflam.lam.config import LapoConfig
+from otflam.lam.model import LAM, Latents, spread
+
+CHANNELS = (16, 32, 32)
+"""Channels of the three stages at scale 1."""
+
+
+class Seen(NamedTuple):
+    now: Float[Tensor, "b kc h w"]
+    ahead: Float[Tensor, "b kc h w"]
+    """The observation that the inverse model compares with."""
+    motion: Float[Tensor, "b m h w"] | None
+    """What changed, for a method whose inverse model is told."""
+
+
+class Lapo(LAM):
+    def __init__(self, config: LapoConfig, size: int, colours: int) -> None:
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.latent, config.stride
+        self.colours, self.side = colours, size // 2 ** len(CHANNELS)
+        self.offsets, self.training_offsets = self._offsets(1), self._offsets(config.reach)
+        widths = [config.scale * channels for channels in CHANNELS]
+        self.wide, stacked = widths[-1], config.frames * colours
+        self.inverse = self.make_inverse(widths, stacked)
+        self.encode = encoder(stacked, widths, config.blocks)
+        self.act = nn.Linear(config.latent, self.wide * self.side**2)
+        up = [2 * self.wide, *reversed(widths)]
+        self.decode = nn.Sequential(
+            *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), nn.Conv2d(up[-1], stacked, 1)
+        )
+        start_orthogonal(self)
+
+    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
+        return self.inverse_of(2 * stacked, widths)
+
+    def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
+        flat = self.wide * self.side**2
+        return nn.Sequential(
+            encoder(inputs, widths, self.config.blocks), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent)
+        )
+
+    def _offsets(self, reach: int) -> tuple[int, ...]:
+        """Frames of the current observation and of those up to `reach` strides ahead."""
+        stack = range(1 - self.config.frames, 1)
+        return tuple(sorted({first + ahead * self.stride for ahead in range(reach + 1) for first in stack}))
+
+    def look(self, batch: Batch) -> Seen:
+        now = signed(batch.stack(0, self.config.frames))
+        if not self.training or self.config.reach == 1:
+            return self.see(batch, now, signed(batch.stack(self.stride, self.config.frames)), None)
+        ahead = torch.randint(1, self.config.reach + 1, (len(batch.frames),), device=batch.frames.device)
+        return self.see(batch, now, signed(self._stack_at(batch, ahead)), ahead)
+
+    def see(self, batch: Batch, now: Tensor, ahead: Tensor, strides: Int64[Tensor, " b"] | None) -> Seen:
+        """What the two halves get; `strides` says how far ahead each sample's second observation lies, if not one."""
+        return Seen(now, ahead, None)
+
+    def _stack_at(self, batch: Batch, strides: Int64[Tensor, " b"]) -> Float[Tensor, "b kc h w"]:
+        """For each sample the observation that many strides ahead."""
+        samples = torch.arange(len(strides), device=strides.device)
+        parts = []
+        for back in range(self.config.frames - 1, -1, -1):
+            place = torch.tensor(
+                [batch.offsets.index(ahead * self.stride - back) for ahead in strides.tolist()], device=strides.device
+            )
+            chosen = batch.frames[samples, place]
+            parts.append(Batch(chosen[:, None], (0,), {}).images(0))
+        return torch.cat(parts, 1)
+
+    def name(self, seen: Seen) -> Latents:
+        return self.inverse(torch.cat([seen.now, seen.ahead], 1))
+
+    def imagine_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
+        state = self.encode(seen.now)
+        action = self.act(latent).view_as(state)
+        return self.decode(torch.cat([state, action], 1)).tanh()
+
+    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+        return (self.imagine_stack(seen, latent)[:, -self.colours :] + 1) / 2
+
+    def current(self, batch: Batch) -> Float[Tensor, "b c h w"]:
+        return batch.images(0)
+
+    def future(self, batch: Batch) -> Float[Tensor, "b c h w"]:
+        return batch.images(self.stride)
+
+    def forward(self, batch: Batch) -> Terms:
+        """The next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
+        seen = self.look(batch)
+        latent = self.name(seen)
+        target = signed(batch.stack(self.stride, self.config.frames))
+        return Terms({"next": F.mse_loss(self.imagine_stack(seen, latent), target)}, spread(latent))
+
+
+def signed(images: Tensor) -> Tensor:
+    return 2 * images - 1
+
+
+def encoder(inputs: int, widths: list[int], blocks: int) -> nn.Sequential:
+    return nn.Sequential(*(shrink(a, b, blocks) for a, b in itertools.pairwise([inputs, *widths])))

@@ -1,0 +1,234 @@
+"""Latent action models: the paper's equations against plain ones, what each half may see, and health."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from otflam.core.batch import Batch
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.config import AbstractionConfig, LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.dino import DinoLAM
+from otflam.lam.features import Backbone
+from otflam.lam.health import check_health, verdict
+from otflam.lam.lapo import Lapo
+from otflam.lam.methods import CONFIGS, Parts, build_lam
+from otflam.lam.model import effective_rank
+from otflam.lam.pixel import PixelLAM
+from otflam.presets import PRESETS, preset
+from otflam.report.predictions import roll_out
+from otflam.tokenizer.build import build_tokenizer
+
+METHODS = sorted(CONFIGS)
+TINY = preset("tiny")
+
+
+@pytest.fixture
+def store(square_store: Store) -> Store:
+    return square_store
+
+
+@pytest.fixture(scope="module")
+def dino(save_dino: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny DINOv2 with random weights."""
+    return save_dino(tmp_path_factory.mktemp("dino") / "dino")
+
+
+def parts_for(method: str, size: str, dino: Path | None = None) -> Parts:
+    """Frames and untrained frozen networks of a preset's size."""
+    chosen = preset(size)
+    pixels = chosen.collection.world.size
+    otf = isinstance(chosen.lam[method], OTFConfig)
+    backbone = None
+    if method == "otf-lam-dino" and dino is not None:
+        backbone = Backbone.load(str(dino), getattr(chosen.lam[method], "size", 0))
+    return Parts(
+        (pixels, pixels, 3), build_tokenizer(chosen.tokenizer) if otf else None, "hash" if otf else None, backbone,
+        None if backbone is None else backbone.width,
+    )  # fmt: skip
+
+
+def random_batch(offsets: tuple[int, ...], size: int, count: int = 4, **columns: torch.Tensor) -> Batch:
+    frames = np.random.default_rng(0).integers(0, 256, (count, len(offsets), size, size, 3), np.uint8)
+    return Batch(torch.from_numpy(frames), offsets, columns)
+
+
+def test_action_abstraction_against_plain_attention() -> None:
+    """C.1 spelled out: u = φ_in([s, c, p]), H = Q + CrossAttn(LN Q, LN U, LN U), z = φ_out(Flatten(Transformer(H)))."""
+    torch.manual_seed(0)
+    config = AbstractionConfig(5, queries=3, dim=8, heads=2, depth=2, mlp=16)
+    module = ActionAbstraction(config, 6, 4, 10).eval()
+    oracle = nn.MultiheadAttention(8, 2, batch_first=True)
+    layers = [nn.TransformerEncoderLayer(8, 2, 16, 0.0, F.gelu, batch_first=True, norm_first=True) for _ in range(2)]
+    copy_attention(module.read, oracle)
+    for layer, block in zip(layers, module.mix, strict=True):
+        copy_attention(block.attend, layer.self_attn)
+        for ours, theirs in ((block.attend_norm, layer.norm1), (block.think_norm, layer.norm2)):
+            theirs.load_state_dict(ours.state_dict())
+        layer.linear1.load_state_dict(block.think[0].state_dict())
+        layer.linear2.load_state_dict(block.think[3].state_dict())
+    state, code = torch.randn(2, 10, 6), torch.randn(2, 10, 4)
+    tokens = module.enter(torch.cat([state, code, module.places.expand(2, -1, -1)], -1))
+    queries = module.queries.expand(2, -1, -1)
+    hidden = queries + oracle(module.query_norm(queries), *2 * [module.token_norm(tokens)])[0]
+    for layer in layers:
+        hidden = layer.train()(hidden)  # without dropout the same as in evaluation, but not the fused kernel
+    torch.testing.assert_close(module(state, code), module.leave(hidden.flatten(1)))
+
+
+def copy_attention(ours, theirs: nn.MultiheadAttention) -> None:
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in (ours.query, ours.key, ours.value)]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in (ours.query, ours.key, ours.value)]))
+        theirs.out_proj.load_state_dict(ours.out.state_dict())
+
+
+def test_cells_hold_the_codes_of_their_patches() -> None:
+    vectors = torch.arange(16.0).view(1, 16, 1)
+    assert merge_cells(vectors, 2, 2)[0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+    assert torch.equal(merge_cells(vectors, 4, 1), vectors)
+
+
+def test_lapo_has_laoms_parameters() -> None:
+    with torch.device("meta"):
+        model = Lapo(LapoConfig(8192, 6, 2), 64, 3)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 211_847_849
+
+
+def test_paper_preset_has_the_papers_values() -> None:
+    chosen = PRESETS["paper"]
+    pixel = chosen.lam["otf-lam-pixel"]
+    assert isinstance(pixel, PixelConfig)
+    abstraction, predictor = dataclasses.astuple(pixel.abstraction), dataclasses.astuple(pixel.predictor)
+    assert abstraction == (256, 4, 256, 4, 2, 1024, 0.1)
+    assert predictor == (384, 2, 6, 1536, 0.1, False)
+    assert pixel.channels == (32, 64, 128) and pixel.side == 14 and pixel.residual
+    ours = chosen.lam_training["otf-lam-pixel"]
+    assert (ours.steps, ours.batch, ours.optimiser, ours.lr, ours.weight_decay, ours.clip) == (
+        20_000, 512, "adamw", 1e-4, 0.0, 1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_paper_preset_takes_two_steps(method: str, save_dino: Callable[..., Path], tmp_path: Path) -> None:
+    """At batch 4, with the real widths; DINOv2-small's shape with random weights."""
+    folder = save_dino(tmp_path / "dino", hidden=384, layers=1, heads=6) if method == "otf-lam-dino" else None
+    torch.manual_seed(0)
+    model = build_lam(PRESETS["paper"].lam[method], parts_for(method, "paper", folder)).train()
+    optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+    clip, losses = random_batch(model.training_offsets, 64), []
+    for _ in range(2):
+        loss = sum(model(clip).losses.values())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert np.isfinite(losses).all() and losses[0] != losses[1]
+
+
+def test_codes_reach_dinos_predictor_only_through_the_latent(dino: Path) -> None:
+    model = build_lam(TINY.lam["otf-lam-dino"], parts_for("otf-lam-dino", "tiny", dino)).eval()
+    assert isinstance(model, DinoLAM)
+    width, side = parts_for("otf-lam-dino", "tiny", dino).width, model.config.side
+    features = torch.randn(4, 2, side**2, width or 0)
+    latent = torch.randn(4, model.latent)
+    futures = []
+    for seed in range(2):
+        codes = torch.randint(0, 64, (4, 2, 196), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+        futures.append(model.predict(random_batch((0, 2), 32, codes=codes, features=features), latent))
+    assert torch.equal(*futures)
+
+
+@pytest.mark.parametrize("method", ["lapo-128", "m-lapo", "f-lapo"])
+def test_lapos_forward_half_sees_the_present_and_the_latent_only(method: str) -> None:
+    model = build_lam(TINY.lam[method], parts_for(method, "tiny"))
+    model(random_batch(model.training_offsets, 32))  # a codebook starts with its first batch
+    model.eval()
+    batch = random_batch(model.offsets, 32)
+    other = batch.frames.clone()
+    other[:, [place for place, offset in enumerate(model.offsets) if offset > 0]] = 7
+    changed, latent = Batch(other, batch.offsets, {}), torch.randn(4, 128)
+    assert torch.equal(model.predict(batch, latent), model.predict(changed, latent))
+    assert not torch.equal(model.infer(batch), model.infer(changed))
+
+
+def test_lapo_looks_further_ahead_only_in_training() -> None:
+    torch.manual_seed(0)
+    model = Lapo(LapoConfig(8, 1, 1, reach=3), 32, 3)
+    batch = random_batch(model.training_offsets, 32, count=64)
+    assert model.training_offsets == (-2, -1, 0, 1, 2, 3) and model.offsets == (-2, -1, 0, 1)
+    near = 2 * batch.stack(1, 3) - 1
+    assert torch.equal(model.eval().look(batch).ahead, near)
+    ahead = model.train().look(batch).ahead
+    stacks = torch.stack([2 * batch.stack(offset, 3) - 1 for offset in (1, 2, 3)])
+    which = (stacks == ahead).flatten(2).all(-1)
+    assert which.any(0).all() and which.sum(1).min() > 8
+
+
+def test_motion_enters_m_lapos_inverse_half() -> None:
+    plain, told = (build_lam(TINY.lam[name], parts_for(name, "tiny")).eval() for name in ("lapo-128", "m-lapo"))
+    batch = random_batch(told.offsets, 32)
+    assert plain.look(batch).motion is None
+    motion = told.look(batch).motion
+    assert motion.shape == (4, 3, 32, 32) and motion.abs().sum() > 0
+
+
+def test_residual_prediction_starts_from_the_frame() -> None:
+    parts = parts_for("otf-lam-pixel", "tiny")
+    config = TINY.lam["otf-lam-pixel"]
+    assert isinstance(config, PixelConfig)
+    batch, guesses = random_batch((0, 2), 32), []
+    for residual in (True, False):
+        torch.manual_seed(0)
+        model = PixelLAM(dataclasses.replace(config, residual=residual), parts.tokenizer, 32, 3).eval()
+        guesses.append(model.predict(batch, torch.zeros(4, model.latent)))
+    torch.testing.assert_close(guesses[0] - guesses[1], batch.images(0))
+
+
+def test_effective_rank_against_eigenvalues() -> None:
+    torch.manual_seed(0)
+    for shape in ((40, 6), (5, 30)):
+        latent = torch.randn(*shape) * torch.linspace(0.1, 3, shape[1])
+        values = torch.linalg.eigvalsh(torch.cov(latent.T)).clamp_min(0)
+        torch.testing.assert_close(effective_rank(latent), values.sum() ** 2 / values.square().sum())
+
+
+class Oracle(Lapo):
+    """Knows the future by heart: its latent is the future frame."""
+
+    def name(self, seen):
+        return seen.ahead[:, -3:].flatten(1)
+
+    def imagine(self, seen, latent):
+        return (latent.view(-1, 3, 32, 32) + 1) / 2
+
+
+def test_health_of_known_models(store: Store) -> None:
+    clips = Clips(store, (-2, -1, 0, 1))
+    perfect = check_health(Oracle(LapoConfig(8, 1, 1, reach=1), 32, 3), clips, 2)
+    assert perfect["error"] == pytest.approx(0, abs=1e-9) and perfect["gain_over_shuffled"] == pytest.approx(1)
+    assert verdict(perfect).startswith("healthy")
+    batch = clips.batch(64, 12345, 0)
+    again = clips.batch(64, 12345, 1)
+    copied = np.mean([F.mse_loss(b.images(0), b.images(1)).item() for b in (batch, again)])
+    assert perfect["error_copied"] == pytest.approx(copied, rel=1e-5)
+    assert verdict(perfect | {"gain_over_shuffled": 0.1}).startswith("weak")
+    assert verdict(perfect | {"latent_rank": 1.2}).startswith("collapsed")
+    assert "worse than copying" in verdict(perfect | {"gain_over_copied": -0.1})
+
+
+def test_rollout_uses_what_it_imagined(store: Store) -> None:
+    """A model whose latent is the future imagines the truth, step after step, from its own imaginations."""
+    model, clips = Oracle(LapoConfig(8, 1, 1, reach=1), 32, 3), Clips(store, (-2, -1, 0, 1), (), [0])
+    true, imagined = roll_out(model, clips, 2, 4)
+    for one, other in zip(true, imagined, strict=True):
+        torch.testing.assert_close(one, other)

@@ -1,0 +1,234 @@
+"""Latent action models trained, stopped, resumed, loaded and used; what is frozen; bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from otflam.core.errors import UserError
+from otflam.core.training import Hardware
+from otflam.data.clips import Clips
+from otflam.data.derived import derived_folder
+from otflam.data.store import Store
+from otflam.lam.api import LatentActionModel
+from otflam.lam.config import LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.features import Backbone
+from otflam.lam.label import label_store
+from otflam.lam.methods import CONFIGS, load_lam, train_lam
+from otflam.lam.model import Frozen
+from otflam.presets import preset
+from otflam.report.predictions import draw_predictions, draw_rollout
+from otflam.tokenizer.build import train_tokenizer
+
+METHODS = sorted(CONFIGS)
+TINY = preset("tiny")
+
+
+@pytest.fixture(scope="module")
+def store(square_store: Store) -> Store:
+    return square_store
+
+
+@pytest.fixture(scope="module")
+def tokenizer(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tokenizer") / "otf"
+    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, Hardware(accelerator="cpu"), out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def dino(save_dino: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny DINOv2 with random weights."""
+    return save_dino(tmp_path_factory.mktemp("dino") / "dino")
+
+
+def train(method: str, store: Store, tokenizer: Path, dino: Path, out: Path, **change: Any):
+    config, backbone = TINY.lam[method], None
+    if method == "otf-lam-dino":
+        backbone = Backbone.load(str(dino), getattr(config, "size", 0))
+    frozen = tokenizer if isinstance(config, OTFConfig) else None
+    training = dataclasses.replace(TINY.lam_training[method], **change)
+    cpu = Hardware(accelerator="cpu")
+    return train_lam(method, store, ([0, 1], [2, 3]), config, training, cpu, out, frozen, backbone)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    """The real entry points, with stop and resume, down to the pictures."""
+    whole = train(method, store, tokenizer, dino, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_at(4, method, store, tokenizer, dino, tmp_path / "parts")
+    again = train(method, store, tokenizer, dino, tmp_path / "parts")
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+    health = json.loads((tmp_path / "parts" / "health.json").read_text())
+    assert health["error"] > 0 and health["verdict"]
+    rows = [json.loads(line) for line in (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()]
+    assert {"next", "latent_rank", "check/error_shuffled"} <= rows[-1].keys()
+
+    size = getattr(TINY.lam[method], "size", 0)
+    backbone = Backbone.load(str(dino), size) if method == "otf-lam-dino" else None
+    latents = label_store(store, tmp_path / "whole", backbone)
+    loaded = LatentActionModel.from_pretrained(
+        tmp_path / "whole", *((str(dino), size) if method == "otf-lam-dino" else ())
+    )
+    clips = Clips(store, loaded.offsets, (), [1], {"latents": latents})
+    batch = clips.gather(np.arange(3))
+    found = loaded.infer(batch.frames)
+    torch.testing.assert_close(found, batch.at("latents", 0), rtol=1e-3, atol=1e-3)
+    assert loaded.predict(batch.frames, found).isfinite().all()
+    with pytest.raises(UserError, match="needs frames at"):
+        loaded.infer(batch.frames[:, :1])
+
+    assert draw_predictions({method: loaded.model}, {method: clips}, "title", tmp_path / "a.png", 3).exists()
+    assert draw_rollout(
+        loaded.model, with_features(clips, store, method, backbone), "t", tmp_path / "b.png", 3
+    ).exists()
+
+
+def with_features(clips: Clips, store: Store, method: str, backbone: Backbone | None) -> Clips:
+    if backbone is None:
+        return clips
+    folder = derived_folder(store, "features", backbone.hash)
+    return Clips(store, clips.offsets, (), [1], {"features": Store(folder)})
+
+
+def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
+    config, frozen, backbone = TINY.lam[method], None, None
+    if isinstance(config, OTFConfig):
+        frozen = tokenizer
+    if method == "otf-lam-dino":
+        backbone = Backbone.load(str(dino), getattr(config, "size", 0))
+    seen = []
+
+    def stop(count: int) -> None:
+        seen.append(count)
+        if len(seen) == step + 1:
+            raise KeyboardInterrupt
+
+    train_lam(
+        method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out, frozen,
+        backbone, on_step=stop,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["otf-lam-pixel", "otf-lam-dino"])
+def test_frozen_networks_are_frozen_and_not_called(
+    method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With stored codes and features a training step calls neither network, and neither changes by a bit."""
+    train(method, store, tokenizer, dino, tmp_path / "first")  # stores what is frozen
+    from otflam.tokenizer.build import load_tokenizer
+
+    before = {name: tensor.clone() for name, tensor in load_tokenizer(tokenizer).state_dict().items()}
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a frozen network was called")
+
+    backbone = Backbone.load(str(dino), 28)
+    weights = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
+    monkeypatch.setattr(Backbone, "__call__", refuse)
+    monkeypatch.setattr("otflam.tokenizer.model.OTF.embed", refuse)
+    model = train(method, store, tokenizer, dino, tmp_path / "second", seed=1)
+    assert isinstance(model, Frozen)
+    for name, tensor in model.tokenizer.state_dict().items():
+        assert torch.equal(tensor, before[name]) or name == "recent", name
+    for name, tensor in Backbone.load(str(dino), 28).model.state_dict().items():
+        assert torch.equal(tensor, weights[name])
+
+
+def test_stored_codes_and_codes_on_the_way_agree(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    model = train("otf-lam-pixel", store, tokenizer, dino, tmp_path / "lam")
+    parts = load_lam(tmp_path / "lam")[1]
+    codes = Store(derived_folder(store, "codes", str(parts.tokenizer_hash)))
+    stored = Clips(store, model.offsets, (), [3], {"codes": codes}).gather(np.arange(8))
+    fresh = Clips(store, model.offsets, (), [3]).gather(np.arange(8))
+    assert isinstance(model, Frozen)
+    assert torch.equal(model.codes(stored), model.codes(fresh))
+
+
+def test_bad_input(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    config, training, cpu = TINY.lam["otf-lam-pixel"], TINY.lam_training["otf-lam-pixel"], Hardware(accelerator="cpu")
+    split, out = ([0, 1], [2]), tmp_path / "lam"
+    assert isinstance(config, PixelConfig)
+
+    def refuse(match: str, config: Any, method: str = "otf-lam-pixel", **more: Any) -> None:
+        with pytest.raises(UserError, match=match):
+            train_lam(method, store, split, config, training, cpu, out, **({"tokenizer": tokenizer} | more))
+        assert not out.exists()
+
+    refuse("grid 14, the model expects 7", dataclasses.replace(config, grid=7))
+    other = dataclasses.replace(config.motion, stride=3)
+    refuse("stride 2, the model expects 3", dataclasses.replace(config, motion=other))
+    other = dataclasses.replace(config.motion, transform="sobel")
+    refuse("transform gradient, the model expects sobel", dataclasses.replace(config, motion=other))
+    refuse("divisor of the grid", dataclasses.replace(config, cell=4))
+    refuse("needs a trained tokenizer", config, tokenizer=None)
+    refuse("did you mean 'lapo-128'", config, method="lapo-12")
+    refuse("give --dino", TINY.lam["otf-lam-dino"], method="otf-lam-dino")
+    backbone = Backbone.load(str(dino), 42)
+    refuse(r"3×3 patches at 42 pixels, the model has 2×2", TINY.lam["otf-lam-dino"], "otf-lam-dino", backbone=backbone)
+    far = LapoConfig(8, 1, 1, reach=40)
+    with pytest.raises(UserError, match="no episode is long enough"):
+        train_lam("lapo-128", store, split, far, TINY.lam_training["lapo-128"], cpu, tmp_path / "far")
+
+
+def test_a_model_without_its_backbone_says_so(
+    store: Store, tokenizer: Path, dino: Path, save_dino: Callable[..., Path], tmp_path: Path
+) -> None:
+    train("otf-lam-dino", store, tokenizer, dino, tmp_path / "lam")
+    clips = Clips(store, (0, 2)).gather(np.arange(2))
+    with pytest.raises(UserError, match="give --dino"):
+        LatentActionModel.from_pretrained(tmp_path / "lam").infer(clips.frames)
+    other = save_dino(tmp_path / "other", seed=1)
+    with pytest.raises(UserError, match="give the same backbone"):
+        load_lam(tmp_path / "lam", Backbone.load(str(other), 28))
+
+
+def command(method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> list[str]:
+    words = [sys.executable, "-m", "otflam", "lam", "train", method, str(store.path), "--preset", "tiny"]
+    words += ["--out", str(out), "--steps", "40"]
+    if isinstance(TINY.lam[method], OTFConfig):
+        words += ["--tokenizer", str(tokenizer)]
+    return words + (["--dino", str(dino)] if method == "otf-lam-dino" else [])
+
+
+def kill_and_resume(method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    whole, parts = (command(method, store, tokenizer, dino, tmp_path / name) for name in ("whole", "parts"))
+    subprocess.run(whole, check=True, capture_output=True, env=environment)
+    process = subprocess.Popen(parts, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    limit = time.monotonic() + 60
+    while not (tmp_path / "parts" / "checkpoint.pt").exists():
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "parts" / "model.safetensors").exists()
+    subprocess.run(parts, check=True, capture_output=True, env=environment)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+
+
+def test_killed_training_ends_in_the_same_bits(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    kill_and_resume("otf-lam-pixel", store, tokenizer, dino, tmp_path)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("method", METHODS)
+def test_every_killed_training_ends_in_the_same_bits(
+    method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path
+) -> None:
+    kill_and_resume(method, store, tokenizer, dino, tmp_path)
