@@ -16,7 +16,8 @@ from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
 from otflam.evaluate.stats import estimate
 from otflam.experiments import tokenizers
-from otflam.experiments.tokenizers import plan, run_experiment
+from otflam.experiments.cells import run_experiment
+from otflam.experiments.tokenizers import plan
 from otflam.presets import preset
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips

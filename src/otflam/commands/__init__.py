@@ -15,7 +15,7 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateCarrier, EvaluateTokenizer, EvaluateTransfer
+from otflam.commands.evaluate import EvaluateCarrier, EvaluateLam, EvaluateTokenizer, EvaluateTransfer
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
@@ -45,6 +45,7 @@ COMMANDS: dict[str, type[Command]] = {
     "evaluate tokenizer": EvaluateTokenizer,
     "evaluate transfer": EvaluateTransfer,
     "evaluate carrier": EvaluateCarrier,
+    "evaluate lam": EvaluateLam,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
     "expert curve": ExpertCurve,

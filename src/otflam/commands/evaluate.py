@@ -11,11 +11,11 @@ from otflam.report.progress import Progress, say
 
 
 @dataclass(frozen=True)
-class TokenizerExperiment:
-    """What the recorded experiments with tokenizers share."""
+class Experiment:
+    """What the recorded experiments share."""
 
     root: Path | None = None
-    """Folder with data and trained tokenizers; by default runs/PRESET. What is missing is made."""
+    """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
     records: Path = Path("results/records")
     """Folder of the records."""
     preset: str = "laptop"
@@ -24,7 +24,7 @@ class TokenizerExperiment:
     """Parallel processes, one thread each."""
 
     def run_experiment(self, name: str) -> None:
-        from otflam.experiments.tokenizers import run_experiment
+        from otflam.experiments.cells import run_experiment
         from otflam.report.tables import TABLES
 
         size, root = self.preset, self.root or Path("runs") / self.preset
@@ -35,7 +35,7 @@ class TokenizerExperiment:
 
 
 @dataclass(frozen=True)
-class EvaluateTransfer(TokenizerExperiment):
+class EvaluateTransfer(Experiment):
     """Train tokenizers on one body or digit set and apply them to another (Table 1)."""
 
     def run(self) -> None:
@@ -43,7 +43,7 @@ class EvaluateTransfer(TokenizerExperiment):
 
 
 @dataclass(frozen=True)
-class EvaluateTokenizer(TokenizerExperiment):
+class EvaluateTokenizer(Experiment):
     """Train tokenizers of several sizes and forms and measure their codes."""
 
     def run(self) -> None:
@@ -51,8 +51,16 @@ class EvaluateTokenizer(TokenizerExperiment):
 
 
 @dataclass(frozen=True)
-class EvaluateCarrier(TokenizerExperiment):
+class EvaluateCarrier(Experiment):
     """Read motion and digit from the codes of Moving MNIST: good codes know the first and not the second."""
 
     def run(self) -> None:
         self.run_experiment("carrier")
+
+
+@dataclass(frozen=True)
+class EvaluateLam(Experiment):
+    """Train every latent action model on both tasks, with and without distractors, and check that it is healthy."""
+
+    def run(self) -> None:
+        self.run_experiment("lam")

@@ -16,8 +16,6 @@ from otflam.presets import preset
 from otflam.report.progress import Progress, say
 
 NO_PREFIX = tyro.conf.arg(name="")
-HELD_OUT = 8
-"""Held-out episodes, from the first on, on which a model's health is watched."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ class LamTrain:
         from otflam.core.files import read_json
         from otflam.data.clips import split_episodes
         from otflam.data.store import Store
+        from otflam.lam.health import HELD_OUT
         from otflam.lam.methods import train_lam
 
         store = Store(self.data)

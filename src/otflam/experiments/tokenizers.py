@@ -1,34 +1,27 @@
 """Everything about tokenizers that is recorded: transfer, vocabulary sizes, ablations, and the carrier test.
 
-A cell trains a tokenizer, or finds it trained, and evaluates it; cells run in parallel processes of one thread each.
+A job trains a tokenizer, or finds it trained, and evaluates it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from otflam.core.config import stable_hash, to_json
-from otflam.core.pool import run_jobs
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import split_episodes
-from otflam.data.collect import collect
-from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.store import Store
 from otflam.evaluate import carrier
 from otflam.evaluate.codes import VERSION as CODES_VERSION
 from otflam.evaluate.codes import factor_metrics, patch_kmeans_nmse, reconstruction
-from otflam.evaluate.records import Cell, find_record, write_record
+from otflam.evaluate.records import Cell
 from otflam.evaluate.transfer import transfer_metrics
+from otflam.experiments.datasets import CONTROL, DIGITS
 from otflam.motion.config import MotionConfig
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
@@ -36,7 +29,6 @@ from otflam.tokenizer.build import motion_clips, train_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.model import OTF, MotionAutoencoder
 
-CONTROL, DIGITS = ("walker-run", "cheetah-run"), ("mnist-train", "mnist-transfer")
 SEEDS = (0, 1, 2)
 SHARE = 0.5
 """Share of the source's episodes that train, as in all later stages; the rest is held out."""
@@ -53,16 +45,6 @@ class Job:
     seed: int
     label: str
     """What is special about it: the order, the vocabulary, the ablation."""
-
-
-def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:
-    """The data set of a name at a preset's size, made if it is missing."""
-    chosen, out = preset(size), root / "data" / name
-    if name in DIGITS:
-        split = "train" if name == "mnist-train" else "transfer"
-        return make_moving_mnist(dataclasses.replace(chosen.mnist, split=split), out)
-    world = dataclasses.replace(chosen.collection.world, task=name)
-    return collect(dataclasses.replace(chosen.collection, world=world), out, workers)
 
 
 def plan(size: str, experiment: str) -> list[Job]:
@@ -108,72 +90,46 @@ def _with(base: TokenizerConfig, method: str, order: int) -> TokenizerConfig:
     return dataclasses.replace(base, method="otf" if method == "otf" else "monolithic", motion=motion)
 
 
-def run_experiment(
-    root: Path,
-    records: Path,
-    size: str,
-    experiment: str,
-    workers: int,
-    command: str,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_done: Callable[[int], None] = lambda count: None,
-) -> None:
-    """Run the jobs that have no valid record yet; each leaves its record at once."""
-    jobs = plan(size, experiment)
-    for name in dict.fromkeys(name for job in jobs for name in (job.source, job.target) if name):
-        prepare_data(root, size, name, workers)
-    cells = [_cell(root, size, job) for job in jobs]
-    missing = [index for index, cell in enumerate(cells) if find_record(records, cell) is None]
-    on_start(len(jobs) - len(missing), len(jobs))
-    for _ in run_jobs(Worker, (root, records, size, experiment, command), missing, workers):
-        on_done(1)
+def needs(job: Job) -> list[str]:
+    """Data sets of a job."""
+    return [name for name in (job.source, job.target) if name]
 
 
-class Worker:
-    """One process that trains and evaluates tokenizers on one thread."""
-
-    def __init__(self, root: Path, records: Path, size: str, experiment: str, command: str) -> None:
-        torch.set_num_threads(1)
-        self.root, self.records, self.size, self.command = root, records, size, command
-        self.jobs = plan(size, experiment)
-
-    def __call__(self, index: int, tick: Callable[[], None]) -> None:
-        job, began = self.jobs[index], time.monotonic()
-        source = Store(self.root / "data" / job.source)
-        train, held = split_episodes(source, SHARE, 1 - SHARE)
-        training = _training(self.size, job)
-        key = stable_hash([to_json(job.model), to_json(training), source.hash, TOKENIZER_VERSION, versions("torch")])
-        out = self.root / "tokenizers" / f"{job.source}-{key[:12]}"
-        tokenizer = train_tokenizer(source, train, job.model, training, Hardware(accelerator="cpu"), out)
-        metrics = self._measure(job, tokenizer, source, train, held)
-        metrics["train_seconds"] = training_seconds(out)
-        write_record(self.records, _cell(self.root, self.size, job), metrics, time.monotonic() - began, self.command)
-
-    def _measure(
-        self, job: Job, tokenizer: MotionAutoencoder, source: Store, train: np.ndarray, held: np.ndarray
-    ) -> dict[str, float]:
-        held_out = motion_clips(source, job.model, held)
-        if job.target is None:
-            metrics = reconstruction(tokenizer, held_out)
-            if isinstance(tokenizer, OTF):
-                metrics |= factor_metrics(tokenizer, held_out)
-                metrics["kmeans_nmse"] = patch_kmeans_nmse(tokenizer, motion_clips(source, job.model, train), held_out)
-            return metrics
-        target = Store(self.root / "data" / job.target)
-        if job.experiment == "transfer":
-            return transfer_metrics(tokenizer, held_out, motion_clips(target, job.model))
-        return carrier.carrier_metrics(tokenizer, source, held, target)
+def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> tuple[MotionAutoencoder, Path]:
+    """A tokenizer on the first half of a data set, trained if it is missing, and its folder."""
+    store, training = Store(root / "data" / source), training_of(size, source, seed)
+    key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
+    out = root / "tokenizers" / f"{source}-{key[:12]}"
+    episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
+    return train_tokenizer(store, episodes, model, training, Hardware(accelerator="cpu"), out), out
 
 
-def _training(size: str, job: Job) -> TrainConfig:
+def measure(root: Path, size: str, job: Job) -> dict[str, float]:
+    """Train a job's tokenizer, or find it, and evaluate it."""
+    source = Store(root / "data" / job.source)
+    tokenizer, folder = trained(root, size, job.source, job.model, job.seed)
+    train, held = split_episodes(source, SHARE, 1 - SHARE)
+    held_out, metrics = motion_clips(source, job.model, held), {"train_seconds": training_seconds(folder)}
+    if job.target is None:
+        metrics |= reconstruction(tokenizer, held_out)
+        if isinstance(tokenizer, OTF):
+            metrics |= factor_metrics(tokenizer, held_out)
+            metrics["kmeans_nmse"] = patch_kmeans_nmse(tokenizer, motion_clips(source, job.model, train), held_out)
+        return metrics
+    target = Store(root / "data" / job.target)
+    if job.experiment == "transfer":
+        return metrics | transfer_metrics(tokenizer, held_out, motion_clips(target, job.model))
+    return metrics | carrier.carrier_metrics(tokenizer, source, held, target)
+
+
+def training_of(size: str, source: str, seed: int) -> TrainConfig:
     chosen = preset(size)
-    return dataclasses.replace(
-        chosen.digit_training if job.source in DIGITS else chosen.tokenizer_training, seed=job.seed
-    )
+    return dataclasses.replace(chosen.digit_training if source in DIGITS else chosen.tokenizer_training, seed=seed)
 
 
-def _cell(root: Path, size: str, job: Job) -> Cell:
-    stores = [Store(root / "data" / name) for name in (job.source, job.target) if name]
+def cell(root: Path, size: str, job: Job) -> Cell:
+    """What a job's result is of."""
+    stores = [Store(root / "data" / name) for name in needs(job)]
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
     stage = 100 * TOKENIZER_VERSION + (carrier.VERSION if job.experiment == "carrier" else CODES_VERSION)
     extra: dict[str, Any] = {"order": job.model.motion.order}
@@ -185,7 +141,7 @@ def _cell(root: Path, size: str, job: Job) -> Cell:
         task=task,
         preset=size,
         seed=job.seed,
-        config={"model": to_json(job.model), "train": to_json(_training(size, job)), "share": SHARE},
+        config={"model": to_json(job.model), "train": to_json(training_of(size, job.source, job.seed)), "share": SHARE},
         data_hash=stable_hash([store.hash for store in stores]),
         stage_version=stage,
         backgrounds=stores[0].config.get("background_set"),

@@ -38,8 +38,8 @@ class PredictorConfig:
     """Width inside its layers."""
     dropout: float = 0.1
     """Share of activations dropped in training."""
-    film: bool = False
-    """At each layer the latent also scales the tokens; otherwise it is only added to them, as in the paper."""
+    placed: bool = False
+    """Project the latent to every token by itself before adding it, instead of adding the same to all."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from otflam.lam.model import LAM, Frozen, effective_rank
 from otflam.tokenizer.model import code_weights
 
 BATCH, BATCHES, SEED = 64, 16, 12345
+HELD_OUT = 8
+"""Held-out episodes, from the first on, on which a model's health is watched."""
 MATTERS, ALIVE = 0.2, 2.0
 """Least gain over a shuffled latent, and least effective rank, of a healthy model."""
 

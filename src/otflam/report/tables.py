@@ -111,10 +111,24 @@ def paired_table(folder: Path, size: str) -> str:
     return markdown(["source → target", "order", "seeds", "target nMSE", "drop of nMSE", "drop of MSE"], rows)
 
 
+def lam_table(folder: Path, size: str) -> str:
+    """Is every latent action model healthy?"""
+    chosen = [record for record in read_records(folder, "lam") if record["preset"] == size]
+    rows = []
+    for (task, method), found in sorted(group(chosen, "task", "method").items()):
+        name = f"{method} ({found[0]['backbone']})" if "backbone" in found[0] else method
+        gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
+        more = [over_seeds(found, metric, 1.0, 1) for metric in ("latent_rank", "train_seconds")]
+        rows.append([task, name, over_seeds(found, "error", 1.0, 5), *gains, *more])
+    head = ["data", "method", "held-out error", "below shuffled %", "below copying %", "rank of latents", "seconds"]
+    return markdown(head, rows)
+
+
 TABLES = {
     "transfer": lambda folder, size: (
         transfer_table(folder, size) + "\nMonolithic minus OTF, paired by seed:\n\n" + paired_table(folder, size)
     ),
     "tokenizer": tokenizer_table,
     "carrier": carrier_table,
+    "lam": lam_table,
 }

@@ -1,0 +1,29 @@
+"""The data sets of the recorded experiments, made when they are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from otflam.data.collect import collect, recorded_collection, render
+from otflam.data.moving_mnist import make_moving_mnist
+from otflam.data.store import Store
+from otflam.presets import preset
+
+CONTROL, DIGITS = ("walker-run", "cheetah-run"), ("mnist-train", "mnist-transfer")
+VANILLA = "-vanilla"
+"""Ends the name of a data set whose episodes are those of another one, redrawn without distractors."""
+
+
+def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:
+    """The data set of a name at a preset's size."""
+    chosen, out = preset(size), root / "data" / name
+    if name in DIGITS:
+        split = "train" if name == "mnist-train" else "transfer"
+        return make_moving_mnist(dataclasses.replace(chosen.mnist, split=split), out)
+    if name.endswith(VANILLA):
+        source = prepare_data(root, size, name.removesuffix(VANILLA), workers)
+        world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
+        return render(source, world, out, workers)
+    world = dataclasses.replace(chosen.collection.world, task=name)
+    return collect(dataclasses.replace(chosen.collection, world=world), out, workers)

@@ -1,0 +1,108 @@
+"""Every latent action model on every control data set: is it healthy, and what did it cost?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from otflam.core.config import stable_hash, to_json
+from otflam.core.files import read_json
+from otflam.core.provenance import versions
+from otflam.core.run import training_seconds
+from otflam.core.training import Hardware
+from otflam.data.clips import split_episodes
+from otflam.data.store import Store
+from otflam.evaluate.records import Cell
+from otflam.experiments.datasets import CONTROL, VANILLA
+from otflam.experiments.tokenizers import SHARE, trained, training_of
+from otflam.lam.config import DinoConfig, OTFConfig
+from otflam.lam.features import Backbone
+from otflam.lam.health import HELD_OUT
+from otflam.lam.methods import VERSION, train_lam
+from otflam.presets import preset
+from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method on one data set; its tokenizer has seed 0."""
+
+    method: str
+    data: str
+    seed: int = 0
+
+
+def plan(size: str, experiment: str) -> list[Job]:
+    """All jobs, the distracting worlds first."""
+    worlds = [*CONTROL, *(task + VANILLA for task in CONTROL)]
+    return [Job(method, data) for data in worlds for method in preset(size).lam]
+
+
+def needs(job: Job) -> list[str]:
+    return [job.data]
+
+
+@cache
+def backbone(root: Path, pixels: int) -> Backbone:
+    """The DINOv2 in the root's folder `dino`, or the official one of the hub or its cache."""
+    local = root / "dino"
+    return Backbone.load(str(local) if local.exists() else None, pixels)
+
+
+def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
+    """Episodes to train on and to watch the health on; where features are dear, fewer train."""
+    train, held = split_episodes(store, SHARE, 1 - SHARE)
+    if isinstance(preset(size).lam[job.method], DinoConfig):
+        train = train[: preset(size).featured or None]
+    return train, held[:HELD_OUT]
+
+
+def trained_lam(root: Path, size: str, job: Job) -> Path:
+    """The folder of a job's model, trained if it is missing."""
+    chosen, store = preset(size), Store(root / "data" / job.data)
+    config, training = chosen.lam[job.method], chosen.lam_training[job.method]
+    key = stable_hash([job.method, cell(root, size, job).config, store.hash, VERSION, versions("torch")])
+    out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
+    tokenizer = None
+    if isinstance(config, OTFConfig):
+        tokenizer = trained(root, size, job.data, chosen.tokenizer, job.seed)[1]
+    eyes = backbone(root, config.size) if isinstance(config, DinoConfig) else None
+    cpu = Hardware(accelerator="cpu")
+    train_lam(job.method, store, split(size, job, store), config, training, cpu, out, tokenizer, eyes)
+    return out
+
+
+def measure(root: Path, size: str, job: Job) -> dict[str, float]:
+    folder = trained_lam(root, size, job)
+    health = read_json(folder / "health.json", "train it again")
+    numbers = {name: value for name, value in health.items() if name != "verdict"}
+    return numbers | {"train_seconds": training_seconds(folder)}
+
+
+def cell(root: Path, size: str, job: Job) -> Cell:
+    """What a job's result is of."""
+    chosen, store = preset(size), Store(root / "data" / job.data)
+    config = chosen.lam[job.method]
+    facts = {"model": to_json(config), "train": to_json(chosen.lam_training[job.method]), "share": SHARE}
+    facts |= {"episodes": [len(part) for part in split(size, job, store)]}
+    if isinstance(config, OTFConfig):
+        facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, job.data, job.seed))]
+    extra = {}
+    if isinstance(config, DinoConfig):
+        eyes = backbone(root, config.size)
+        facts["backbone"], extra = eyes.hash, {"backbone": eyes.name}
+    return Cell(
+        experiment="lam",
+        method=job.method,
+        task=job.data,
+        preset=size,
+        seed=job.seed,
+        config=facts,
+        data_hash=store.hash,
+        stage_version=100 * TOKENIZER_VERSION + VERSION,
+        backgrounds=store.config.get("background_set"),
+        extra=extra,
+    )
