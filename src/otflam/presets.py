@@ -150,7 +150,7 @@ PRESETS = {
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
         LAPTOP_LAMS,
         lam_trainings(
-            TrainConfig(steps=2400, batch=32, lr=4e-4, schedule="cosine", ramp=50),
+            TrainConfig(steps=2000, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
         ),
         52,

@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 
 class Attention(nn.Module):
-    """Multi-head attention of queries to a set of tokens."""
+    """Multi-head attention of queries to a set of tokens; without dropout of its weights, which has no fast kernel."""
 
-    def __init__(self, dim: int, heads: int, dropout: float) -> None:
+    def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads = heads
         self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.out = nn.Linear(dim, dim)
 
     def forward(self, queries: Float[Tensor, "b n d"], tokens: Float[Tensor, "b m d"]) -> Float[Tensor, "b n d"]:
         parts = (self.query(queries), self.key(tokens), self.value(tokens))
         q, k, v = (rearrange(part, "b n (g d) -> b g n d", g=self.heads) for part in parts)
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout if self.training else 0.0)
+        mixed = F.scaled_dot_product_attention(q, k, v)
         return self.out(rearrange(mixed, "b g n d -> b n (g d)"))
 
 
@@ -33,7 +33,7 @@ class Block(nn.Module):
     def __init__(self, dim: int, heads: int, mlp: int, dropout: float) -> None:
         super().__init__()
         self.attend_norm, self.think_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.attend = Attention(dim, heads, dropout)
+        self.attend = Attention(dim, heads)
         self.think = nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Dropout(dropout), nn.Linear(mlp, dim))
         self.drop = nn.Dropout(dropout)
 

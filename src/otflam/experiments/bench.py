@@ -24,6 +24,12 @@ from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.envs.suite import make
 from otflam.envs.world import Quality
+from otflam.experiments.bench_lam import (
+    dino_features_stored,
+    lapo_over_plain_loop,
+    loader_share,
+    pixel_codes_stored,
+)
 from otflam.experiments.bench_tokenizer import (
     encode_transitions_per_s,
     step_cost_k128_over_k16,
@@ -182,6 +188,21 @@ BENCHMARKS = {
     ),
     "step_cost_k128_over_k16": Benchmark(
         step_cost_k128_over_k16, "< 1.3", "x", "time of a training step with 128 codes over 16 codes, interleaved"
+    ),
+    "loader_share": Benchmark(
+        loader_share, "< 0.1", "of a step", "reading a batch, largest share over OTF-LAM-Pixel, -DINO and LAPO, laptop"
+    ),
+    "dino_features_stored": Benchmark(
+        dino_features_stored,
+        ">= 4",
+        "x",
+        "time of an OTF-LAM-DINO training step at the paper's width, batch 16: backbone in every step over stored",
+    ),
+    "pixel_codes_stored": Benchmark(
+        pixel_codes_stored, "none", "x", "time of an OTF-LAM-Pixel training step: tokenizer in every step over stored"
+    ),
+    "lapo_over_plain_loop": Benchmark(
+        lapo_over_plain_loop, "none", "x", "steps per second of LAPO, our loop over a plain one with a DataLoader"
     ),
     "sampling_memory_growth": Benchmark(
         sampling_memory_growth,

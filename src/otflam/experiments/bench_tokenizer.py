@@ -43,14 +43,14 @@ def _folder() -> tempfile.TemporaryDirectory:
 
 
 @cache
-def _walker() -> Store:
+def walker() -> Store:
     """A little walker-run data, made once per run of the benchmarks."""
     return collect(Collection(World("walker-run"), episodes=12, steps=150), Path(_folder().name) / "walker", workers=2)
 
 
 def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
     """Train without end; `after_step` raises to stop."""
-    store = _walker()
+    store = walker()
     train = dataclasses.replace(preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
     clips = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[0])
     torch.manual_seed(0)
@@ -92,7 +92,7 @@ def _error_curve(
     config: TokenizerConfig, enough: Callable[[list[tuple[float, float]]], bool]
 ) -> list[tuple[float, float]]:
     """Held-out error against training seconds, without the time of measuring."""
-    store = _walker()
+    store = walker()
     held_out = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[1])
     curve: list[tuple[float, float]] = []
     spent, resumed = 0.0, time.perf_counter()
@@ -113,7 +113,7 @@ def _error_curve(
 
 def encode_transitions_per_s() -> float:
     """Transitions encoded per second of wall time on all cores, writing included."""
-    store = _walker()
+    store = walker()
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = Path(folder) / "tokenizer"
         tokenizer.mkdir()
@@ -127,7 +127,7 @@ def encode_transitions_per_s() -> float:
 def step_cost_k128_over_k16() -> float:
     """Time of a training step with 128 codes over one with 16, interleaved."""
     base = preset("laptop").tokenizer
-    batch = motion_clips(_walker(), base).batch(preset("laptop").tokenizer_training.batch, 0, 0)
+    batch = motion_clips(walker(), base).batch(preset("laptop").tokenizer_training.batch, 0, 0)
     times = {16: 0.0, 128: 0.0}
     models = {}
     for codes in times:

@@ -27,7 +27,7 @@ class ActionAbstraction(nn.Module):
         width = state + code + config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.query_norm, self.token_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
-        self.read = Attention(config.dim, config.heads, config.dropout)
+        self.read = Attention(config.dim, config.heads)
         self.mix = nn.Sequential(
             *(Block(config.dim, config.heads, config.mlp, config.dropout) for _ in range(config.depth))
         )
