@@ -19,7 +19,7 @@ from otflam.commands.evaluate import EvaluateCarrier, EvaluateLam, EvaluateToken
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
-from otflam.commands.tools import GL, Bench, Demo
+from otflam.commands.tools import GL, Bench, Demo, Tables
 
 __all__ = ["COMMANDS", "Command"]
 
@@ -51,4 +51,5 @@ COMMANDS: dict[str, type[Command]] = {
     "expert curve": ExpertCurve,
     "gl": GL,
     "bench": Bench,
+    "tables": Tables,
 }

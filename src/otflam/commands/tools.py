@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import tyro
+
 from otflam.commands.base import Workers
 from otflam.core.pool import default_workers
 from otflam.report.progress import Progress, say
@@ -57,3 +59,20 @@ class Bench:
 
         for name, row in bench(self.out, self.only):
             say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Make the marked tables of a page anew from the records."""
+
+    page: tyro.conf.Positional[Path]
+    """A Markdown file with places such as <!-- table transfer laptop --> … <!-- end of table -->."""
+    records: Path = Path("results/records")
+    """Folder of the records."""
+
+    def run(self) -> None:
+        from otflam.core.files import write_text
+        from otflam.report.tables import fill
+
+        write_text(self.page, fill(self.page.read_text(encoding="utf-8"), self.records))
+        say(f"filled {self.page}")

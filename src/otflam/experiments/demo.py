@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from otflam.core.files import read_json
 from otflam.core.training import Hardware
-from otflam.data.clips import split_episodes
+from otflam.data.clips import Clips, split_episodes
 from otflam.data.collect import collect
 from otflam.data.store import Store
 from otflam.evaluate.transfer import transfer_metrics
+from otflam.lam.methods import train_lam
 from otflam.presets import preset
+from otflam.report.predictions import draw_predictions
 from otflam.report.progress import Progress
 from otflam.report.sheet import contact_sheet
 from otflam.report.vocabulary import draw_atlas, draw_strips
@@ -22,7 +26,7 @@ SOURCE, TARGET = "walker-run", "cheetah-run"
 
 
 def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
-    """Tell the story, a line for each result: data, vocabulary, and its transfer to another body."""
+    """Tell the story, a line for each result: data, vocabulary, its transfer to another body, latent actions."""
     stores = {}
     for task in (SOURCE, TARGET):
         plan = preset(size).collection
@@ -46,6 +50,33 @@ def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
             f"{method}: normalised error {found['source_nmse']:.2f} on {SOURCE}, "
             f"{found['target_nmse']:.2f} on {TARGET} (drop {100 * found['drop_normalised']:.0f} %)"
         )
+    yield from _latent_actions(out, size, stores[SOURCE], bar)
+
+
+def _latent_actions(out: Path, size: str, store: Store, bar: Progress) -> Iterator[str]:
+    """Learn latent actions twice, from codes and from whole frames, and show what each predicts."""
+    train, held = split_episodes(store, 0.5, 0.5)
+    models, clips = {}, {}
+    for method, tokenizer in {"otf-lam-pixel": out / "otf", "lapo-256": None}.items():
+        folder, training = out / method, preset(size).lam_training[method]
+
+        def part(name: str) -> Callable[[int, int], None]:
+            bar.begin(name, "episodes")
+            return bar.reach
+
+        start = functools.partial(_start, bar, f"train {method}")
+        model = train_lam(
+            method, store, (train, held), preset(size).lam[method], training, Hardware(), folder, tokenizer,
+            on_part=part, on_start=start, on_step=bar.advance,
+        )  # fmt: skip
+        models[method], clips[method] = model, Clips(store, model.offsets, (), held)
+        yield f"{method}: {read_json(folder / 'health.json', 'delete the folder')['verdict']}"
+    title = f"Held-out {SOURCE}, predicted {models['otf-lam-pixel'].stride} steps ahead"
+    yield f"what latent actions predict: {draw_predictions(models, clips, title, out / 'predictions.png', 6)}"
+
+
+def _start(bar: Progress, label: str, done: int, total: int) -> None:
+    bar.begin(label, "steps")(done, total)
 
 
 def _tokenizer(out: Path, size: str, method: str, store: Store, bar: Progress) -> MotionAutoencoder:
