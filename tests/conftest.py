@@ -42,13 +42,22 @@ def save_dino() -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def square_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A bright square that runs over noise at a speed of its own in every episode."""
-    writer = StoreWriter(tmp_path_factory.mktemp("lam") / "data", {"frames": Column("uint8", (32, 32, 3))}, {})
-    for index in range(4):
-        frames = np.random.default_rng(index).integers(0, 60, (1, 32, 32, 3), np.uint8).repeat(18 + index, 0)
-        for t in range(len(frames)):
-            left = (t * (1 + index)) % 24
-            frames[t, 8 + index : 16 + index, left : left + 8] = 255
-        writer.append(index, {"frames": frames}, {})
-    return writer.finish({}, 4)
+def square_frames() -> Callable[[Path], Store]:
+    """Writes a bright square that runs over noise at a speed of its own in every episode."""
+
+    def write(folder: Path) -> Store:
+        writer = StoreWriter(folder, {"frames": Column("uint8", (32, 32, 3))}, {})
+        for index in range(4):
+            frames = np.random.default_rng(index).integers(0, 60, (1, 32, 32, 3), np.uint8).repeat(18 + index, 0)
+            for t in range(len(frames)):
+                left = (t * (1 + index)) % 24
+                frames[t, 8 + index : 16 + index, left : left + 8] = 255
+            writer.append(index, {"frames": frames}, {})
+        return writer.finish({}, 4)
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def square_store(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return square_frames(tmp_path_factory.mktemp("lam") / "data")

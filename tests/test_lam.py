@@ -116,6 +116,13 @@ def test_paper_preset_has_the_papers_values() -> None:
     assert (ours.steps, ours.batch, ours.optimiser, ours.lr, ours.weight_decay, ours.clip) == (
         20_000, 512, "adamw", 1e-4, 0.0, 1.0,
     )  # fmt: skip
+    assert getattr(chosen.lam["otf-lam-dino"], "size", 0) == 196
+    for method, latent in {"lapo-128": 128, "lapo-256": 256, "m-lapo": 128, "f-lapo": 128}.items():
+        lapo, training = chosen.lam[method], chosen.lam_training[method]
+        assert isinstance(lapo, LapoConfig)
+        assert (lapo.latent, lapo.scale, lapo.blocks, lapo.frames, lapo.reach) == (latent, 6, 2, 3, 10)
+        assert (training.optimiser, training.lr, training.clip) == ("adam", 1e-4, 0.0)
+    assert all(training.weights["next"] == 1.0 for training in chosen.lam_training.values())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -226,9 +233,37 @@ def test_health_of_known_models(store: Store) -> None:
     assert "worse than copying" in verdict(perfect | {"gain_over_copied": -0.1})
 
 
-def test_rollout_uses_what_it_imagined(store: Store) -> None:
-    """A model whose latent is the future imagines the truth, step after step, from its own imaginations."""
-    model, clips = Oracle(LapoConfig(8, 1, 1, reach=1), 32, 3), Clips(store, (-2, -1, 0, 1), (), [0])
-    true, imagined = roll_out(model, clips, 2, 4)
-    for one, other in zip(true, imagined, strict=True):
-        torch.testing.assert_close(one, other)
+class Drift(Lapo):
+    """Imagines each frame of the stack as the present one plus a hundredth."""
+
+    def name(self, seen):
+        return seen.now.new_zeros(len(seen.now), 8)
+
+    def imagine_stack(self, seen, latent):
+        return seen.now + 0.02
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_rollout_uses_what_it_imagined_and_nothing_else(store: Store, stride: int) -> None:
+    """Frames after the start do not matter, and every step builds on the one before."""
+    model = Drift(LapoConfig(8, 1, 1, stride=stride, reach=1), 32, 3)
+    clips = Clips(store, model.offsets, (), [0])
+    _, imagined = roll_out(model, clips, 3, 4)
+    first = clips.gather(np.array([3])).images(0)[0]
+    for step, frame in enumerate(imagined):
+        expected = (first + 0.01 * (step + 1)).clamp(0, 1 + 0.01)
+        torch.testing.assert_close(frame, expected, atol=0.003 * (step + 1), rtol=0)
+
+
+def test_pixels_forward_half_sees_the_present_and_the_latent_only() -> None:
+    """Without modulation by code usage, as in the laptop preset; with it, the usage of codes comes in as well."""
+    config, parts = TINY.lam["otf-lam-pixel"], parts_for("otf-lam-pixel", "tiny")
+    assert isinstance(config, PixelConfig)
+    for usage, alike in ((0, True), (4, False)):
+        torch.manual_seed(0)
+        model = PixelLAM(dataclasses.replace(config, usage=usage), parts.tokenizer, 32, 3).eval()
+        latent, futures = torch.randn(4, model.latent), []
+        for seed in range(2):
+            codes = torch.randint(0, 64, (4, 2, 196), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+            futures.append(model.predict(random_batch((0, 2), 32, codes=codes), latent))
+        assert torch.equal(*futures) == alike

@@ -18,18 +18,20 @@ import pytest
 import torch
 
 from otflam.core.errors import UserError
+from otflam.core.run import read_metrics
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
 from otflam.data.store import Store
+from otflam.experiments.pictures import draw_predictions_of
 from otflam.lam.api import LatentActionModel
 from otflam.lam.config import LapoConfig, OTFConfig, PixelConfig
-from otflam.lam.features import Backbone
+from otflam.lam.dino import DinoLAM
+from otflam.lam.features import Backbone, store_features
 from otflam.lam.label import label_store
 from otflam.lam.methods import CONFIGS, load_lam, train_lam
 from otflam.lam.model import Frozen
 from otflam.presets import preset
-from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.tokenizer.build import train_tokenizer
 
 METHODS = sorted(CONFIGS)
@@ -78,31 +80,20 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
     rows = [json.loads(line) for line in (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()]
     assert {"next", "latent_rank", "check/error_shuffled"} <= rows[-1].keys()
 
-    size = getattr(TINY.lam[method], "size", 0)
-    backbone = Backbone.load(str(dino), size) if method == "otf-lam-dino" else None
+    backbone = Backbone.load(str(dino), 28) if method == "otf-lam-dino" else None
     latents = label_store(store, tmp_path / "whole", backbone)
-    loaded = LatentActionModel.from_pretrained(
-        tmp_path / "whole", *((str(dino), size) if method == "otf-lam-dino" else ())
-    )
+    loaded = LatentActionModel.from_pretrained(tmp_path / "whole", str(dino))
     clips = Clips(store, loaded.offsets, (), [1], {"latents": latents})
     batch = clips.gather(np.arange(3))
     found = loaded.infer(batch.frames)
     torch.testing.assert_close(found, batch.at("latents", 0), rtol=1e-3, atol=1e-3)
     assert loaded.predict(batch.frames, found).isfinite().all()
-    with pytest.raises(UserError, match="needs frames at"):
-        loaded.infer(batch.frames[:, :1])
+    for wrong in (batch.frames[:, :1], batch.frames[:, :, :16, :16]):
+        with pytest.raises(UserError, match=r"this model needs bytes|model trained on"):
+            loaded.infer(wrong)
 
-    assert draw_predictions({method: loaded.model}, {method: clips}, "title", tmp_path / "a.png", 3).exists()
-    assert draw_rollout(
-        loaded.model, with_features(clips, store, method, backbone), "t", tmp_path / "b.png", 3
-    ).exists()
-
-
-def with_features(clips: Clips, store: Store, method: str, backbone: Backbone | None) -> Clips:
-    if backbone is None:
-        return clips
-    folder = derived_folder(store, "features", backbone.hash)
-    return Clips(store, clips.offsets, (), [1], {"features": Store(folder)})
+    pictures = draw_predictions_of(store.path, tmp_path / "whole", backbone, 3, 3, tmp_path / "a.png")
+    assert all(path.exists() for path in pictures)
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
@@ -145,8 +136,9 @@ def test_frozen_networks_are_frozen_and_not_called(
     assert isinstance(model, Frozen)
     for name, tensor in model.tokenizer.state_dict().items():
         assert torch.equal(tensor, before[name]) or name == "recent", name
-    for name, tensor in Backbone.load(str(dino), 28).model.state_dict().items():
-        assert torch.equal(tensor, weights[name])
+    if isinstance(model, DinoLAM) and model.backbone is not None:
+        for name, tensor in model.backbone.model.state_dict().items():
+            assert torch.equal(tensor, weights[name])
 
 
 def test_stored_codes_and_codes_on_the_way_agree(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
@@ -179,10 +171,11 @@ def test_bad_input(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) ->
     refuse("did you mean 'lapo-128'", config, method="lapo-12")
     refuse("give --dino", TINY.lam["otf-lam-dino"], method="otf-lam-dino")
     backbone = Backbone.load(str(dino), 42)
-    refuse(r"3×3 patches at 42 pixels, the model has 2×2", TINY.lam["otf-lam-dino"], "otf-lam-dino", backbone=backbone)
-    far = LapoConfig(8, 1, 1, reach=40)
-    with pytest.raises(UserError, match="no episode is long enough"):
-        train_lam("lapo-128", store, split, far, TINY.lam_training["lapo-128"], cpu, tmp_path / "far")
+    refuse(r"at 42 pixels has a 3×3 grid, expected 2×2", TINY.lam["otf-lam-dino"], "otf-lam-dino", backbone=backbone)
+    refuse("no episode is long enough", LapoConfig(8, 1, 1, reach=40), "lapo-128")
+    refuse("--reach 0: give at least 1", LapoConfig(8, 1, 1, reach=0), "lapo-128")
+    heads = dataclasses.replace(config.abstraction, heads=3)
+    refuse("3 attention heads for a width of 8", dataclasses.replace(config, abstraction=heads))
 
 
 def test_a_model_without_its_backbone_says_so(
@@ -195,6 +188,36 @@ def test_a_model_without_its_backbone_says_so(
     other = save_dino(tmp_path / "other", seed=1)
     with pytest.raises(UserError, match="give the same backbone"):
         load_lam(tmp_path / "lam", Backbone.load(str(other), 28))
+
+
+def test_dino_trains_with_its_backbone_in_every_step(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
+    """As the paper preset does: nothing is stored, and the losses are those of stored features up to half precision."""
+    backbone, out = Backbone.load(str(dino), 28), tmp_path / "online"
+    config, training = TINY.lam["otf-lam-dino"], TINY.lam_training["otf-lam-dino"]
+    split, cpu = ([0, 1], [2, 3]), Hardware(accelerator="cpu")
+    train_lam("otf-lam-dino", store, split, config, training, cpu, out, tokenizer, backbone, online=True)
+    train("otf-lam-dino", store, tokenizer, dino, tmp_path / "stored")
+    losses = [[row["next"] for row in read_metrics(folder)] for folder in (out, tmp_path / "stored")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+    with pytest.raises(UserError, match="online differ"):
+        train_lam("otf-lam-dino", store, split, config, training, cpu, out, tokenizer, backbone)
+
+
+def test_stored_features_of_all_episodes_serve_any_of_them(store: Store, dino: Path) -> None:
+    backbone = Backbone.load(str(dino), 28)
+    whole = store_features(store, backbone)
+    assert store_features(store, backbone, [1, 2]).path == whole.path
+
+
+def test_two_processes_share_what_neither_has_stored(
+    square_frames: Callable[[Path], Store], tokenizer: Path, dino: Path, tmp_path: Path
+) -> None:
+    store = square_frames(tmp_path / "fresh")
+    words = command("otf-lam-pixel", store, tokenizer, dino, tmp_path / "two")
+    words += ["--devices", "2", "--accelerator", "cpu"]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "two" / "model.safetensors").exists()
 
 
 def command(method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> list[str]:

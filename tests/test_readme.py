@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import av
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 
 from otflam import cli
-from otflam.experiments import tokenizers
+from otflam.commands import COMMANDS
+from otflam.experiments import lams, tokenizers
+from otflam.report.tables import PLACE, fill
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "experts.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("guide", "experts", "results"))]
 SHORT = {
     "demo": {"--preset": "tiny"},
     "collect": {"--episodes": "2", "--steps": "12", "--size": "24", "--workers": "1"},
@@ -30,6 +33,9 @@ SHORT = {
     "evaluate tokenizer": {"--preset": "tiny", "--workers": "1"},
     "evaluate transfer": {"--preset": "tiny", "--workers": "1"},
     "evaluate carrier": {"--preset": "tiny", "--workers": "1"},
+    "evaluate lam": {"--preset": "tiny", "--workers": "1"},
+    **{name: {"--preset": "tiny"} for name in COMMANDS if name.startswith("lam train")},
+    "dino encode": {"--size": "28"},
 }
 """Options that make a long command short."""
 
@@ -55,11 +61,13 @@ def shorten(words: list[str]) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[..., Path]) -> Path:
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
     # Of the recorded experiments only the first cells: test_experiments.py has the rest.
     monkeypatch.setattr(tokenizers, "plan", lambda size, experiment, whole=tokenizers.plan: whole(size, experiment)[:2])
+    monkeypatch.setattr(lams, "plan", lambda size, experiment, whole=lams.plan: whole(size, experiment)[2:4])
+    save_dino(tmp_path / "runs" / "dino")
     (tmp_path / "my_videos").mkdir()
     with av.open(tmp_path / "my_videos" / "clip.mp4", "w") as container:
         stream = container.add_stream("mpeg4", rate=10)
@@ -79,6 +87,9 @@ def test_every_command_runs(page: Path, folder: Path, capsys: pytest.CaptureFixt
         words = shlex.split(line)
         if words[0] == "make":
             subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True)
+        elif words[1:3] == ["dino", "prepare"]:
+            # It needs a package of 100 MB: where that is installed, test_features.py runs it.
+            cli.parse("dino prepare", words[3:])
         elif words[0] == "otflam":
             cli.main(shorten(words[1:]))
             ran += 1
@@ -94,6 +105,13 @@ def test_readme_prints_the_tree_as_it_is() -> None:
     tree = blocks(ROOT / "README.md", "text")[0]
     shown = set(re.findall(r"^\s+(\w+)/\s", tree, re.MULTILINE))
     assert shown == {path.parent.name for path in (ROOT / "src" / "otflam").glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_tables_come_from_the_records(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert len(PLACE.findall(text)) == 2
+    assert fill(text, ROOT / "results" / "records") == text, f"run 'otflam tables {page}'"
 
 
 def test_numbers_in_the_readme_come_from_the_records() -> None:

@@ -76,13 +76,14 @@ def lams(
     }
 
 
-def lam_trainings(ours: TrainConfig, lapo: TrainConfig) -> dict[str, TrainConfig]:
+def lam_trainings(ours: TrainConfig, lapo: TrainConfig, pixel: float = 1000.0) -> dict[str, TrainConfig]:
     """OTF-LAM's training for ours, LAPO's own optimiser and schedule for its family."""
     next_only, coded = {"next": 1.0}, {"next": 1.0, "commit": 0.25}
-    # The paper's loss is a sum over pixels, ours their mean, whose gradients are so small that Adam's epsilon of 1e-8
-    # would hold back the layers far from the output.
+    # The paper writes sums of squares, ours are means. A mean over pixels in [0, 1] has gradients so small that Adam's
+    # epsilon of 1e-8 holds back the layers far from the output, so `pixel` weighs it; the clip at 1 is then active.
+    # Features of DINO vary by about 1 and need no weight.
     return {
-        "otf-lam-pixel": dataclasses.replace(ours, weights={"next": 1000.0}),
+        "otf-lam-pixel": dataclasses.replace(ours, weights={"next": pixel}),
         "otf-lam-dino": dataclasses.replace(ours, weights=next_only),
         **{name: dataclasses.replace(lapo, weights=next_only) for name in ("lapo-128", "lapo-256", "m-lapo")},
         "f-lapo": dataclasses.replace(lapo, weights=coded),
@@ -170,6 +171,7 @@ PRESETS = {
             TrainConfig(steps=20_000, batch=512, lr=1e-4),
             # LAOM's: Adam, no clipping, warm-up over three of ten epochs, then linearly to zero.
             TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),
+            pixel=1.0,
         ),
         0,
     ),

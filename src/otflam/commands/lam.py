@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from otflam.commands.base import describe, required
+from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
 from otflam.presets import preset
@@ -62,6 +63,10 @@ class LamTrain:
         from otflam.lam.health import HELD_OUT
         from otflam.lam.methods import train_lam
 
+        if not 0 < self.share <= 1:
+            raise UserError(f"--share {self.share}", "give a share between 0 and 1")
+        if most is not None and most < 0:
+            raise UserError(f"--episodes {most}", "give 0 for all, or how many")
         store = Store(self.data)
         train, held = split_episodes(store, self.share, 1 - self.share)
         held = held[:HELD_OUT] if len(held) else train
@@ -78,7 +83,8 @@ class LamTrain:
                 online, part, lambda a, b: bar.begin(f"train {self.method}", "steps")(a, b), bar.advance, bar.log,
             )  # fmt: skip
         if first:
-            say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}")
+            told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
+            say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{told}")
             say(f"model: {self.out}")
 
 
@@ -124,7 +130,7 @@ class TrainDino(LamTrain):
         from otflam.lam.features import Backbone, features_cost
 
         backbone = Backbone.load(self.dino, self.model.size)
-        if self.online:
+        if self.online and os.environ.get("LOCAL_RANK", "0") == "0":
             say(f"running {backbone.name} in every step; stored, {features_cost(Store(self.data), backbone, None)}")
         self.train_with(self.tokenizer, backbone, self.online, self.episodes or None)
 
@@ -167,6 +173,13 @@ TRAININGS = {
 }
 
 
+def first_episodes(store: Any, count: int) -> range | None:
+    """The first episodes of a data set; 0 means all."""
+    if not 0 <= count <= len(store):
+        raise UserError(f"--episodes {count}", f"{store.path} has {len(store)}")
+    return range(count) if count else None
+
+
 @dataclass(frozen=True)
 class LamUse:
     """What the uses of a trained model share."""
@@ -204,8 +217,8 @@ class LamLabel(LamUse):
                 bar.begin(name, "episodes")
                 return bar.reach
 
-            some = range(self.episodes) if self.episodes else None
-            latents = label_store(Store(self.data), self.lam, self.backbone(), some, part)
+            store = Store(self.data)
+            latents = label_store(store, self.lam, self.backbone(), first_episodes(store, self.episodes), part)
         describe(latents)
 
 

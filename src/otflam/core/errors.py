@@ -17,6 +17,10 @@ class UserError(Exception):
         return type(self), (self.problem, self.cure)  # so that a worker process can hand it to its parent
 
 
+class BusyError(UserError):
+    """Another process holds what this one wants to write."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not in a registry, with the nearest names that are."""
     names = sorted(known)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from otflam.core.errors import UserError
+from otflam.core.errors import BusyError, UserError
 
 LOCK = ".lock"
 """The file that the one process that writes a folder holds."""
@@ -57,5 +57,5 @@ def lock_folder(path: Path) -> int:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
-        raise UserError(f"another process is writing {path}", "wait for it, or choose another folder") from None
+        raise BusyError(f"another process is writing {path}", "wait for it, or choose another folder") from None
     return file

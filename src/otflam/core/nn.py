@@ -10,12 +10,16 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from otflam.core.errors import UserError
+
 
 class Attention(nn.Module):
     """Multi-head attention of queries to a set of tokens; without dropout of its weights, which has no fast kernel."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
+        if dim % heads:
+            raise UserError(f"{heads} attention heads for a width of {dim}", "choose a divisor of the width")
         self.heads = heads
         self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.out = nn.Linear(dim, dim)

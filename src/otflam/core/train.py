@@ -84,15 +84,16 @@ def fit(
         logged = train_step(module, batch, optimiser, config, fabric, step)
         step += 1
         on_step(1)
-        if step % config.log_every == 0 or step == config.steps:
+        saving = step % config.save_every == 0 or step == config.steps
+        if step % config.log_every == 0 or (saving and check is not None) or step == config.steps:
             row = average({name: value.detach() for name, value in logged.items()}, fabric)
             row |= {"step": step, "steps_per_s": (step - counted) / (time.monotonic() - began)}
-            if check is not None and (step % config.save_every == 0 or step == config.steps):
+            if check is not None and saving:
                 row |= {f"check/{name}": value for name, value in check().items()}
             began, counted = time.monotonic(), step
             run.log(row)
             on_log(row)
-        if step % config.save_every == 0 or step == config.steps:
+        if saving:
             run.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step})
     run.close()
     model.eval()

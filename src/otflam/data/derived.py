@@ -6,15 +6,19 @@ model, so that it can never be mistaken for that of other data or another model,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
+from otflam.core.errors import BusyError, UserError
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
+
+WAIT = 0.5
+"""Seconds between two looks at a column that another process computes."""
 
 
 def derived_folder(store: Store, name: str, model_hash: str) -> Path:
@@ -35,13 +39,23 @@ def derive(
 
     Where a column is dear, only some `episodes` have it; each then remembers its number in the data set.
     """
-    chosen = list(range(len(store))) if episodes is None else [int(index) for index in episodes]
-    key = model_hash if episodes is None else stable_hash([model_hash, chosen])
-    folder, plan = derived_folder(store, name, key), {"data": store.hash, "model": key}
-    if (done := finished_store(folder, plan)) is not None:
-        return done
+    everything = list(range(len(store)))
+    chosen = everything if episodes is None else sorted({int(index) for index in episodes})
+    if (done := find_derived(store, name, model_hash, everything)) is not None:
+        return done  # all episodes hold any of them
     longest = int(store.lengths[chosen].max())
-    writer = StoreWriter(folder, {name: column}, plan, slot=longest, lock=True)
+    while True:
+        if (done := find_derived(store, name, model_hash, chosen)) is not None:
+            return done
+        try:
+            folder, plan = _place(store, name, model_hash, chosen)
+            writer = StoreWriter(folder, {name: column}, plan, slot=longest, lock=True)
+            break
+        except BusyError:  # another process, of the same training perhaps, computes it: its result is ours
+            time.sleep(WAIT)
+        except UserError:  # or has just finished it
+            if find_derived(store, name, model_hash, chosen) is None:
+                raise
     writer.reserve(len(chosen) * longest)
     writer.drop_damaged()
     for place, index in enumerate(chosen):
@@ -49,6 +63,17 @@ def derive(
             writer.write(place, {name: compute(index)}, {"episode": index})
         on_progress(place + 1, len(chosen))
     return writer.finish({"kind": "derived"}, len(chosen))
+
+
+def find_derived(store: Store, name: str, model_hash: str, episodes: list[int]) -> Store | None:
+    """A derived column of exactly these episodes, if it is finished."""
+    return finished_store(*_place(store, name, model_hash, episodes))
+
+
+def _place(store: Store, name: str, model_hash: str, episodes: list[int]) -> tuple[Path, dict[str, str]]:
+    """The folder of a derived column and what it is of."""
+    key = model_hash if len(episodes) == len(store) else stable_hash([model_hash, episodes])
+    return derived_folder(store, name, key), {"data": store.hash, "model": key}
 
 
 def open_derived(store: Store, name: str, model_hash: str, cure: str) -> Store:

@@ -61,11 +61,11 @@ class StoreWriter:
             "columns": to_json(self.columns),
             "slot": slot,
         }
-        if (self.path / "meta.json").exists():
-            raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
+        self._refuse_finished()
         self.path.mkdir(parents=True, exist_ok=True)
         if lock:
             weakref.finalize(self, os.close, lock_folder(self.path))
+            self._refuse_finished()  # now for sure: another writer may just have finished
         for torn in self.path.glob(".*.tmp") if lock else ():
             torn.unlink()  # of a writer that was killed
         if (self.path / "plan.json").exists():
@@ -86,6 +86,10 @@ class StoreWriter:
             write_json(self.path / "plan.json", self.plan)
         for name in (JOURNAL, *(f"{name}.npy" for name in self.columns)):
             (self.path / name).touch()
+
+    def _refuse_finished(self) -> None:
+        if (self.path / "meta.json").exists():
+            raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
 
     def reserve(self, rows: int) -> None:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""

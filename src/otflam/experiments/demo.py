@@ -56,7 +56,7 @@ def demo(out: Path, size: str, workers: int, bar: Progress) -> Iterator[str]:
 def _latent_actions(out: Path, size: str, store: Store, bar: Progress) -> Iterator[str]:
     """Learn latent actions twice, from codes and from whole frames, and show what each predicts."""
     train, held = split_episodes(store, 0.5, 0.5)
-    models, clips = {}, {}
+    models = {}
     for method, tokenizer in {"otf-lam-pixel": out / "otf", "lapo-256": None}.items():
         folder, training = out / method, preset(size).lam_training[method]
 
@@ -69,8 +69,9 @@ def _latent_actions(out: Path, size: str, store: Store, bar: Progress) -> Iterat
             method, store, (train, held), preset(size).lam[method], training, Hardware(), folder, tokenizer,
             on_part=part, on_start=start, on_step=bar.advance,
         )  # fmt: skip
-        models[method], clips[method] = model, Clips(store, model.offsets, (), held)
+        models[method] = model
         yield f"{method}: {read_json(folder / 'health.json', 'delete the folder')['verdict']}"
+    clips = Clips(store, sorted({offset for model in models.values() for offset in model.offsets}), (), held)
     title = f"Held-out {SOURCE}, predicted {models['otf-lam-pixel'].stride} steps ahead"
     yield f"what latent actions predict: {draw_predictions(models, clips, title, out / 'predictions.png', 6)}"
 

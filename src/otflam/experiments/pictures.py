@@ -10,7 +10,7 @@ from otflam.core.release import read_release
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.features import Backbone
-from otflam.lam.methods import KIND, load_lam, stored_columns
+from otflam.lam.methods import KIND, check_frames, load_lam, stored_columns
 from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
@@ -47,11 +47,13 @@ def draw_predictions_of(
     """What a trained model predicts on held-out episodes, for one step and for many."""
     store, (model, parts) = Store(data), load_lam(folder, backbone)
     told = read_release(folder, KIND)
-    held = [index for index in told["episodes"][1] if index < len(store)] if told["data"] == store.hash else [0]
-    columns = stored_columns(model, parts, store, held, lambda name: lambda done, total: None)
+    check_frames(parts, store.columns["frames"].shape)
+    train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
+    columns = stored_columns(model, parts, store, [*train, *held], lambda name: lambda done, total: None)
     clips = Clips(store, model.offsets, (), held, columns)
-    title = f"{told['method']} on {data.name}"
-    yield draw_predictions({told["method"]: model}, {told["method"]: clips}, title, out, samples)
+    name = told["method"] + (f" ({told['backbone']['name']})" if told["backbone"] else "")
+    title = f"{name} on {data.name}"
+    yield draw_predictions({name: model}, clips, title, out, samples)
     strip = out.with_name(f"{out.stem}-rollout{out.suffix}")
     episode = Clips(store, model.offsets, (), held[:1], columns)
     yield draw_rollout(model, episode, f"{title}: imagined from latents", strip, steps)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
+from otflam.core.release import read_release
 from otflam.lam.features import Backbone
-from otflam.lam.methods import load_lam
+from otflam.lam.methods import KIND, Parts, check_frames, load_lam
 from otflam.lam.model import LAM
 
 Frames = UInt8[Tensor, "b t h w c"]
@@ -25,13 +26,14 @@ Frames = UInt8[Tensor, "b t h w c"]
 class LatentActionModel:
     """Frames in, latent actions out; and from a latent action the future."""
 
-    def __init__(self, model: LAM) -> None:
-        self.model = model.eval()
+    def __init__(self, model: LAM, parts: Parts) -> None:
+        self.model, self.parts = model.eval(), parts
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, dino: str | None = None, size: int = 196) -> LatentActionModel:
-        """Load a trained model; one that predicts features also needs the folder of its DINOv2 and the frame size."""
-        return cls(load_lam(Path(folder), None if dino is None else Backbone.load(dino, size))[0])
+    def from_pretrained(cls, folder: str | Path, dino: str | None = None) -> LatentActionModel:
+        """Load a trained model; one that predicts features also needs the folder or hub name of its DINOv2."""
+        told = read_release(Path(folder), KIND)["backbone"]
+        return cls(*load_lam(Path(folder), None if dino is None or told is None else Backbone.load(dino, told["size"])))
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -49,6 +51,10 @@ class LatentActionModel:
         return self.model.predict(self._batch(frames), latent)
 
     def _batch(self, frames: Frames) -> Batch:
-        if frames.shape[1] != len(self.offsets):
-            raise UserError(f"clips of {frames.shape[1]} frames", f"this model needs frames at {list(self.offsets)}")
+        if frames.dtype != torch.uint8 or frames.dim() != 5 or frames.shape[1] != len(self.offsets):
+            raise UserError(
+                f"clips of shape {tuple(frames.shape)} and type {frames.dtype}",
+                f"this model needs bytes [clip, time, height, width, channel] with frames at {list(self.offsets)}",
+            )
+        check_frames(self.parts, tuple(frames.shape[2:]))
         return Batch(frames, self.offsets, {})

@@ -63,4 +63,4 @@ class DinoLAM(Frozen):
             return batch.at("features", offset).to(torch.float32)
         if self.backbone is None:
             raise UserError("the data have no stored features and no backbone is loaded", "give --dino DIR")
-        return self.backbone(batch.frames[:, batch.offsets.index(offset)])
+        return self.backbone(batch.frames[:, batch.offsets.index(offset)]).to(batch.frames.device)

@@ -17,6 +17,8 @@ from otflam.tokenizer.model import code_weights
 BATCH, BATCHES, SEED = 64, 16, 12345
 HELD_OUT = 8
 """Held-out episodes, from the first on, on which a model's health is watched."""
+ENOUGH = 8
+"""Transitions below which nothing is said."""
 MATTERS, ALIVE = 0.2, 2.0
 """Least gain over a shuffled latent, and least effective rank, of a healthy model."""
 
@@ -50,6 +52,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         "gain_over_copied": 1 - right / max(copied, 1e-12),
         "latent_rank": effective_rank(latent).item(),
         "latent_std": latent.std(0).mean().item(),
+        "transitions": float(len(latent)),
     }
     if usage:
         share = torch.stack(usage).mean(0)
@@ -60,7 +63,13 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
 def verdict(health: dict[str, float]) -> str:
     """One line: healthy or not, and why."""
     gain, copied, rank = health["gain_over_shuffled"], health["gain_over_copied"], health["latent_rank"]
-    facts = f"{100 * gain:.0f} % below a shuffled latent, {100 * copied:+.0f} % against copying, rank {rank:.1f}"
+    facts = ", ".join(
+        f"{abs(100 * share):.0f} % {'below' if share >= 0 else 'above'} {what}"
+        for share, what in ((gain, "a shuffled latent"), (copied, "copying"))
+    )
+    facts += f", rank {rank:.1f}"
+    if health["transitions"] < ENOUGH:
+        return f"unknown: too few held-out transitions to tell ({facts})"
     if rank < ALIVE:
         return f"collapsed: the latents vary along fewer than {ALIVE:.0f} directions ({facts})"
     if gain < MATTERS:

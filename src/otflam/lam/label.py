@@ -10,10 +10,10 @@ import torch
 
 from otflam.core.release import release_hash
 from otflam.data.clips import Clips
-from otflam.data.derived import derive
+from otflam.data.derived import derive, find_derived
 from otflam.data.store import Column, Store
-from otflam.lam.features import Backbone
-from otflam.lam.methods import load_lam, stored_columns
+from otflam.lam.features import FEATURES, Backbone
+from otflam.lam.methods import check_frames, load_lam, stored_columns
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
@@ -34,8 +34,12 @@ def label_store(
     """
     model, parts = load_lam(folder, backbone)
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
+    check_frames(parts, store.columns["frames"].shape)
     Clips(store, model.offsets, (), used)  # refuses data that do not fit before anything is written
-    columns = stored_columns(model, parts, store, episodes, on_part)
+    # Each frame's features are read once here, so storing them would gain nothing; those that are stored are used.
+    columns = stored_columns(model, parts, store, episodes, on_part, online=True)
+    if backbone is not None and (found := find_derived(store, FEATURES, backbone.hash, list(range(len(store))))):
+        columns[FEATURES] = found
     return derive(
         store,
         LATENTS,

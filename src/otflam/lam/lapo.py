@@ -68,12 +68,12 @@ class Lapo(LAM):
     def look(self, batch: Batch) -> Seen:
         now = signed(batch.stack(0, self.config.frames))
         if not self.training or self.config.reach == 1:
-            return self.see(batch, now, signed(batch.stack(self.stride, self.config.frames)), None)
+            return self.see(now, signed(batch.stack(self.stride, self.config.frames)))
         ahead = torch.randint(1, self.config.reach + 1, (len(batch.frames),), device=batch.frames.device)
-        return self.see(batch, now, signed(self._stack_at(batch, ahead)), ahead)
+        return self.see(now, signed(self._stack_at(batch, ahead)))
 
-    def see(self, batch: Batch, now: Tensor, ahead: Tensor, strides: Int64[Tensor, " b"] | None) -> Seen:
-        """What the two halves get; `strides` says how far ahead each sample's second observation lies, if not one."""
+    def see(self, now: Tensor, ahead: Tensor) -> Seen:
+        """What the two halves get of two observations."""
         return Seen(now, ahead, None)
 
     def _stack_at(self, batch: Batch, strides: Int64[Tensor, " b"]) -> Float[Tensor, "b kc h w"]:
@@ -97,7 +97,11 @@ class Lapo(LAM):
         return self.decode(torch.cat([state, action], 1)).tanh()
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
-        return (self.imagine_stack(seen, latent)[:, -self.colours :] + 1) / 2
+        return self.imagine_all(seen, latent)[self.stride]
+
+    def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
+        frames = ((self.imagine_stack(seen, latent) + 1) / 2).split(self.colours, 1)
+        return {self.stride - back: frame for back, frame in enumerate(reversed(frames))}
 
     def current(self, batch: Batch) -> Float[Tensor, "b c h w"]:
         return batch.images(0)

@@ -8,10 +8,8 @@ Axes: b transitions, m motion channels, h w pixels.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
 from otflam.lam.config import MLapoConfig
 from otflam.lam.lapo import Lapo, Seen
 from otflam.lam.model import Latents
@@ -25,7 +23,7 @@ class MotionLapo(Lapo):
     def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
         return self.inverse_of(2 * stacked + MotionConfig(self.config.transform).channels(self.colours), widths)
 
-    def see(self, batch: Batch, now: Tensor, ahead: Tensor, strides: Int64[Tensor, " b"] | None) -> Seen:
+    def see(self, now: Tensor, ahead: Tensor) -> Seen:
         """The change from the newest frame of one observation to that of the other, however far apart."""
         transform = TRANSFORMS[self.config.transform]
         before, after = ((stack[:, -self.colours :] + 1) / 2 for stack in (now, ahead))

@@ -45,6 +45,7 @@ CONFIGS: dict[str, type] = {
     "m-lapo": MLapoConfig,
     "f-lapo": FLapoConfig,
 }
+OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
 LAPOS: dict[type, type[Lapo]] = {LapoConfig: Lapo, MLapoConfig: MotionLapo, FLapoConfig: FactorisedLapo}
 
 
@@ -64,6 +65,9 @@ class Parts:
 def build_lam(config: LamConfig, parts: Parts) -> LAM:
     if isinstance(config, LapoConfig):
         size = require_square(parts.frames[:2], 2 ** len(CHANNELS), "LAPO")
+        for name in ("reach", "stride", "frames", "scale", "latent"):
+            if getattr(config, name) < 1:
+                raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")
         return LAPOS[type(config)](config, size, parts.frames[2])
     size, tokenizer = require_square(parts.frames[:2], 1, "OTF-LAM"), check_tokenizer(config, parts)
     if isinstance(config, PixelConfig):
@@ -86,18 +90,20 @@ def check_tokenizer(config: OTFConfig, parts: Parts) -> MotionAutoencoder:
         if found[name] != value:
             raise UserError(
                 f"the tokenizer was trained with {name} {found[name]}, the model expects {value}",
-                "give another tokenizer or change the model's settings",
+                f"give another tokenizer or set {OPTIONS.get(name, '--' + name)} {found[name]}",
             )
     if config.grid % config.cell:
         raise UserError(f"cells of {config.cell} patches on a grid of {config.grid}", "choose a divisor of the grid")
-    backbone = parts.backbone
-    if isinstance(config, DinoConfig) and backbone is not None and backbone.grid != config.side:
-        raise UserError(
-            f"the backbone sees {backbone.grid}×{backbone.grid} patches at {backbone.size} pixels, the model has "
-            f"{config.side}×{config.side} tokens",
-            "change --size, --grid or --cell so that they agree",
-        )
+    if isinstance(config, DinoConfig) and parts.backbone is not None:
+        parts.backbone.check_grid(config.side)
     return parts.tokenizer
+
+
+def check_frames(parts: Parts, shape: tuple[int, ...]) -> None:
+    """Refuse frames of another size than the model was trained on."""
+    if tuple(shape) != parts.frames:
+        seen, wanted = ("×".join(map(str, sizes)) for sizes in (shape, parts.frames))
+        raise UserError(f"frames of {seen} for a model trained on {wanted}", "scale them or train on such frames")
 
 
 def stored_columns(
@@ -142,10 +148,16 @@ def train_lam(
     used = np.concatenate([np.asarray(episodes) for episodes in split])
     about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "train": to_json(train)}
     about |= {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
-    about |= describe_parts(parts) | {"versions": versions("torch", "numpy")}
+    about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
+    for episodes in split:
+        Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
+    if train.batch % fabric.world_size:
+        raise UserError(f"a batch of {train.batch} on {fabric.world_size} processes", "choose a multiple of them")
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
         return load_lam(out, backbone)[0]
+    if backbone is not None:
+        backbone.to(fabric.device)
     columns = stored_columns(model, parts, store, used, on_part, online)
     clips = Clips(store, model.training_offsets, (), split[0], columns)
     held_out = Clips(store, model.training_offsets, (), split[1], columns)

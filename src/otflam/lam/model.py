@@ -55,6 +55,10 @@ class LAM(nn.Module, ABC):
     def future(self, batch: Batch) -> Tensor:
         """The future that came."""
 
+    def imagine_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
+        """All that is imagined, by its time relative to the present."""
+        return {self.stride: self.imagine(seen, latent)}
+
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
         return self.name(self.look(batch))
@@ -108,7 +112,6 @@ class Frozen(LAM):
 def require_square(size: tuple[int, int], multiple: int, what: str) -> int:
     """The side of square frames, which must be a multiple of something."""
     if size[0] != size[1] or size[0] % multiple:
-        raise UserError(
-            f"frames of {size[0]}×{size[1]} pixels for {what}", f"it needs square ones with a multiple of {multiple}"
-        )
+        more = f" with a side of a multiple of {multiple} pixels" if multiple > 1 else ""
+        raise UserError(f"frames of {size[0]}×{size[1]} pixels for {what}", f"it needs square ones{more}")
     return size[0]

@@ -14,6 +14,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from otflam.core.batch import Batch
+from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.lam.model import LAM
 from otflam.report.vocabulary import draw_grid, show_frame
@@ -40,11 +41,17 @@ def shower(model: LAM, clips: Clips) -> Show:
 
 
 @torch.inference_mode()
-def draw_predictions(models: dict[str, LAM], clips: dict[str, Clips], title: str, path: Path, samples: int) -> Path:
-    """Frame, true future, each model's prediction, and its prediction with the latent of another transition."""
+def draw_predictions(models: dict[str, LAM], clips: Clips, title: str, path: Path, samples: int) -> Path:
+    """Frame, true future, each model's prediction, and its prediction with the latent of another transition.
+
+    `clips` must have the frames of all models, which must have one stride.
+    """
+    if samples < 2 or len(clips) < 2:
+        raise UserError("fewer than two transitions to show", "one of them lends the other its latent")
     rows: list[tuple[str, list[np.ndarray]]] = []
+    batch = clips.gather(np.linspace(0, len(clips) - 1, samples).astype(np.int64))
     for name, model in models.items():
-        batch, show = _spread(clips[name], samples), shower(model, clips[name])
+        show = shower(model, clips)
         seen = model.look(batch)
         latent = model.name(seen)
         if not rows:
@@ -55,11 +62,6 @@ def draw_predictions(models: dict[str, LAM], clips: dict[str, Clips], title: str
         rows.append((name, [show(future) for future in model.imagine(seen, latent)]))
         rows.append(("  another's latent", [show(future) for future in model.imagine(seen, latent.roll(1, 0))]))
     return draw_grid(rows, [str(number) for number in range(samples)], title, path)
-
-
-def _spread(clips: Clips, samples: int) -> Batch:
-    """Transitions from all over the clips."""
-    return clips.gather(np.linspace(0, len(clips) - 1, samples + 2).astype(np.int64)[1:-1])
 
 
 @torch.inference_mode()
@@ -74,10 +76,11 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
         now = start + step * model.stride
         batch = clips.gather(np.array([now]))
         latent = model.infer(batch)
-        future = model.predict(replace_past(batch, now, imagined), latent)
-        imagined[now + model.stride] = future[0]
+        futures = model.imagine_all(model.look(replace_past(batch, now, imagined)), latent)
+        for offset, future in futures.items():
+            imagined.setdefault(now + offset, future[0])
         true.append(model.future(batch)[0])
-        told.append(future[0])
+        told.append(futures[model.stride][0])
     return true, told
 
 
@@ -90,7 +93,7 @@ def replace_past(batch: Batch, now: int, imagined: dict[int, Tensor]) -> Batch:
             continue
         if known.dim() == 3:
             frames[0, place] = (255 * known.clamp(0, 1)).round().byte().permute(1, 2, 0)
-        else:
+        elif "features" in columns:
             columns["features"][0, place] = known.to(columns["features"].dtype)
     return Batch(frames, batch.offsets, columns)
 
@@ -98,6 +101,8 @@ def replace_past(batch: Batch, now: int, imagined: dict[int, Tensor]) -> Batch:
 def draw_rollout(model: LAM, clips: Clips, title: str, path: Path, steps: int) -> Path:
     """A strip of true frames over the frames imagined from latents alone."""
     steps = min(steps, (len(clips) - 1) // model.stride)
+    if steps < 1:
+        raise UserError("an episode too short to imagine a step of", "choose a longer one, or more --steps")
     start = max(0, (len(clips) - steps * model.stride) // 2)
     show, (true, imagined) = shower(model, clips), roll_out(model, clips, start, steps)
     rows = [("true", [show(frame) for frame in true]), ("from latents", [show(frame) for frame in imagined])]
