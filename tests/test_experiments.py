@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from otflam.data.options import MovingMNIST
 from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
 from otflam.evaluate.stats import estimate
-from otflam.experiments import tokenizers
+from otflam.experiments import lams, tokenizers
 from otflam.experiments.cells import run_experiment
 from otflam.experiments.tokenizers import plan
 from otflam.presets import preset
@@ -96,3 +97,25 @@ def test_recorded_results_are_whole() -> None:
         record = json.loads(path.read_text())
         assert set(FIELDS.split()) <= set(record), path
         assert record["command"].startswith("otflam ") and record["seconds"] > 0
+
+
+def test_latent_action_models_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[..., Path]
+) -> None:
+    """On the same episodes with and without distractors; weights that are not the official ones are named."""
+    assert len({(job.method, job.data) for job in lams.plan("laptop", "lam")}) == 24
+    jobs = [lams.Job("otf-lam-dino", "walker-run"), lams.Job("lapo-128", "walker-run-vanilla")]
+    monkeypatch.setattr(lams, "plan", lambda size, experiment: jobs)
+    save_dino(tmp_path / "root" / "dino")
+    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "lam", 1, "otflam evaluate lam")
+    done: list[int] = []
+    run_experiment(*arguments, on_done=done.append)
+    run_experiment(*arguments, on_done=done.append)
+    assert done == [1, 1]
+    dino, lapo = sorted(read_records(tmp_path / "records", "lam"), key=lambda record: record["method"], reverse=True)
+    assert dino["backbone"] == "dino" and {"gain_over_shuffled", "codes_used"} <= dino["metrics"].keys()
+    assert lapo["task"] == "walker-run-vanilla" and "backbone" not in lapo
+    table = TABLES["lam"](tmp_path / "records", "tiny")
+    assert "otf-lam-dino (dino)" in table and len(table.splitlines()) == 4
+    job = lams.Job("lapo-128", "walker-run-vanilla", seed=1)
+    assert lams.cell(tmp_path / "root", "tiny", job).config_hash != lapo["config_hash"]
