@@ -50,12 +50,15 @@ def _fields(kind: type) -> list[str]:
     import inspect
     import typing
 
-    found, tree = [], ast.parse(inspect.getsource(kind)).body[0]
+    found = [text for base in kind.__bases__ if dataclasses.is_dataclass(base) for text in _fields(base)]
+    tree = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(tree, ast.ClassDef)
     hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
     for node, after in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             hint = hints[node.target.id]
+            if typing.get_origin(hint) is typing.ClassVar or hint is typing.Any:
+                continue  # no option; or one that each subclass describes
             if dataclasses.is_dataclass(hint):
                 found += _fields(hint)
             else:
