@@ -6,15 +6,14 @@ the model has seen. The other reads which digit it is, on held-out sequences of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from torch import Tensor
 
 from otflam.data.store import Store
 from otflam.tokenizer.build import motion_clips
@@ -31,11 +30,11 @@ def carrier_metrics(
     labels = {name: np.array([episode[name] for episode in train.episodes]) for name in ("motion", "digit")}
     unseen_motion = np.array([episode["motion"] for episode in transfer.episodes])
     metrics = {}
-    for name, read in FEATURES.items():
-        here, there = sequence_features(tokenizer, train, read), sequence_features(tokenizer, transfer, read)
+    known, unknown = sequence_features(tokenizer, train), sequence_features(tokenizer, transfer)
+    for name, here in known.items():
         motion = probe(here[seen], labels["motion"][seen])
         digit = probe(here[seen], labels["digit"][seen])
-        metrics[f"{name}_motion_accuracy"] = float(motion.score(there, unseen_motion))
+        metrics[f"{name}_motion_accuracy"] = float(motion.score(unknown[name], unseen_motion))
         metrics[f"{name}_digit_accuracy"] = float(digit.score(here[held_out], labels["digit"][held_out]))
     return metrics
 
@@ -45,35 +44,33 @@ def probe(features: Float[np.ndarray, "n f"], labels: np.ndarray):
 
 
 @torch.inference_mode()
-def sequence_features(
-    tokenizer: MotionAutoencoder, store: Store, read: Callable[[MotionAutoencoder, torch.Tensor], torch.Tensor]
-) -> Float[np.ndarray, "n f"]:
-    """The mean over time of what is read from each motion of a sequence."""
-    rows = []
+def sequence_features(tokenizer: MotionAutoencoder, store: Store) -> dict[str, Float[np.ndarray, "n f"]]:
+    """The means over time of what is read from the motions of each sequence."""
+    rows: dict[str, list[np.ndarray]] = {"histogram": [], "latent": [], "raw": []}
     for index in range(len(store)):
         clips = motion_clips(store, tokenizer.config, [index])
         _, signal = tokenizer.observe(clips.gather(np.arange(len(clips))))
-        rows.append(read(tokenizer, signal).mean(0).numpy())
-    return np.stack(rows)
+        codes = tokenizer.encode(signal)
+        read = (read_histogram(tokenizer, codes), read_latent(tokenizer, codes), read_motion(tokenizer, signal))
+        for name, features in zip(rows, read, strict=True):
+            rows[name].append(features.mean(0).numpy())
+    return {name: np.stack(features) for name, features in rows.items()}
 
 
-def read_histogram(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
+def read_histogram(tokenizer: MotionAutoencoder, codes: Int64[Tensor, "t p"]) -> Tensor:
     """How often each code occurs, wherever it occurs."""
-    return code_weights(tokenizer.encode(signal), tokenizer.config.codebook.codes)
+    return code_weights(codes, tokenizer.config.codebook.codes)
 
 
-def read_latent(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
+def read_latent(tokenizer: MotionAutoencoder, codes: Int64[Tensor, "t p"]) -> Tensor:
     """All code vectors in their order: what the decoder sees. Averaged by fours to keep the probe small."""
-    return F.avg_pool1d(tokenizer.codebook.vectors[tokenizer.encode(signal)].flatten(1), 4)
+    return F.avg_pool1d(tokenizer.codebook.vectors[codes].flatten(1), 4)
 
 
-def read_motion(tokenizer: MotionAutoencoder, signal: torch.Tensor) -> torch.Tensor:
+def read_motion(tokenizer: MotionAutoencoder, signal: Float[Tensor, "t m h w"]) -> Tensor:
     """The raw signal at half the grid's resolution, its positive and negative parts apart.
 
     First differences alone would cancel over a sequence, leaving only where it starts and ends.
     """
     parts = torch.cat([signal.relu(), (-signal).relu()], 1)
     return F.adaptive_avg_pool2d(parts, tokenizer.config.grid // 2).flatten(1)
-
-
-FEATURES = {"histogram": read_histogram, "latent": read_latent, "raw": read_motion}
