@@ -40,6 +40,10 @@ def from_json(cls: type[T], values: Any, where: str = "config") -> T:
     return cls(**{name: _convert(hints[name], values[name], f"{where}.{name}") for name in names})
 
 
+def _names(kind: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
 def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
@@ -49,8 +53,12 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        (inner,) = [argument for argument in arguments if argument is not type(None)]
-        return _convert(inner, value, where)
+        kinds = [argument for argument in arguments if argument is not type(None)]
+        if len(kinds) > 1:  # configurations that differ in their fields
+            kinds = [kind for kind in kinds if isinstance(value, dict) and value.keys() == _names(kind)]
+        if len(kinds) != 1:
+            raise UserError(f"{where} fits none of its kinds", "it was written by another version of otflam")
+        return _convert(kinds[0], value, where)
     if origin is tuple and isinstance(value, list):
         inner = [arguments[0]] * len(value) if arguments[-1] is ... else arguments
         if len(inner) != len(value):

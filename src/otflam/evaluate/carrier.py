@@ -6,10 +6,13 @@ the model has seen. The other reads which digit it is, on held-out sequences of 
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -40,7 +43,10 @@ def carrier_metrics(
 
 
 def probe(features: Float[np.ndarray, "n f"], labels: np.ndarray):
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, C=0.1)).fit(features, labels)
+    """A linear classifier, given 200 iterations whether it needs them or more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, C=0.1)).fit(features, labels)
 
 
 @torch.inference_mode()

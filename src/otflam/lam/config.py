@@ -113,4 +113,4 @@ class FLapoConfig(LapoConfig):
     """Width of the patch encoder."""
 
 
-LamConfig = PixelConfig | DinoConfig | LapoConfig
+LamConfig = PixelConfig | DinoConfig | LapoConfig | MLapoConfig | FLapoConfig
