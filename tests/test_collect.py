@@ -89,7 +89,10 @@ def test_killed_and_continued(store: Store, tmp_path: Path, kill: signal.Signals
     out = tmp_path / "data"
     command = [sys.executable, "-m", "otflam", "collect", "cheetah-run", "--size", "24", "--episodes", "5"]
     command += ["--steps", "12", "--mix", "expert=0.6,random=0.4", "--noise", "0.3", "--seed", "4", "--out", str(out)]
+    heard = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's children are born deaf to Ctrl-C
     process = subprocess.Popen([*command, "--workers", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, heard)
     journal, limit = out / "parts.jsonl", time.monotonic() + 60
     while not (journal.exists() and "digests" in journal.read_text()) and process.poll() is None:
         assert time.monotonic() < limit
