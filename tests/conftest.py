@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,3 +65,27 @@ def square_frames() -> Callable[[Path], Store]:
 @pytest.fixture(scope="session")
 def square_store(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Store:
     return square_frames(tmp_path_factory.mktemp("lam") / "data")
+
+
+@pytest.fixture
+def killed_and_resumed(tmp_path: Path) -> Callable[[Callable[[Path], list[str]]], None]:
+    """Checks that a training killed with -9 after its first checkpoint ends in the bits of one that was not."""
+
+    def check(command: Callable[[Path], list[str]]) -> None:
+        environment, parts = os.environ | {"OMP_NUM_THREADS": "1"}, tmp_path / "parts"
+        subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True, env=environment)
+        process = subprocess.Popen(
+            command(parts), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        limit = time.monotonic() + 60
+        while not (parts / "checkpoint.pt").exists():
+            assert process.poll() is None and time.monotonic() < limit
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not (parts / "model.safetensors").exists()
+        subprocess.run(command(parts), check=True, capture_output=True, env=environment)
+        weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+        assert weights[0] == weights[1]
+
+    return check

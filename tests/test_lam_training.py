@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from otflam.lam.dino import DinoLAM
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.label import label_store
 from otflam.lam.methods import CONFIGS, load_lam, train_lam
-from otflam.lam.model import Frozen
+from otflam.lam.model import CodeLAM
 from otflam.presets import preset
 from otflam.tokenizer.build import train_tokenizer
 
@@ -133,7 +131,7 @@ def test_frozen_networks_are_frozen_and_not_called(
     monkeypatch.setattr(Backbone, "__call__", refuse)
     monkeypatch.setattr("otflam.tokenizer.model.OTF.embed", refuse)
     model = train(method, store, tokenizer, dino, tmp_path / "second", seed=1)
-    assert isinstance(model, Frozen)
+    assert isinstance(model, CodeLAM)
     for name, tensor in model.tokenizer.state_dict().items():
         assert torch.equal(tensor, before[name]) or name == "recent", name
     if isinstance(model, DinoLAM) and model.backbone is not None:
@@ -147,7 +145,7 @@ def test_stored_codes_and_codes_on_the_way_agree(store: Store, tokenizer: Path, 
     codes = Store(derived_folder(store, "codes", str(parts.tokenizer_hash)))
     stored = Clips(store, model.offsets, (), [3], {"codes": codes}).gather(np.arange(8))
     fresh = Clips(store, model.offsets, (), [3]).gather(np.arange(8))
-    assert isinstance(model, Frozen)
+    assert isinstance(model, CodeLAM)
     assert torch.equal(model.codes(stored), model.codes(fresh))
 
 
@@ -228,30 +226,15 @@ def command(method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -
     return words + (["--dino", str(dino)] if method == "otf-lam-dino" else [])
 
 
-def kill_and_resume(method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    whole, parts = (command(method, store, tokenizer, dino, tmp_path / name) for name in ("whole", "parts"))
-    subprocess.run(whole, check=True, capture_output=True, env=environment)
-    process = subprocess.Popen(parts, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    limit = time.monotonic() + 60
-    while not (tmp_path / "parts" / "checkpoint.pt").exists():
-        assert process.poll() is None and time.monotonic() < limit
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "parts" / "model.safetensors").exists()
-    subprocess.run(parts, check=True, capture_output=True, env=environment)
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
-    assert weights[0] == weights[1]
-
-
-def test_killed_training_ends_in_the_same_bits(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
-    kill_and_resume("otf-lam-pixel", store, tokenizer, dino, tmp_path)
+def test_killed_training_ends_in_the_same_bits(
+    store: Store, tokenizer: Path, dino: Path, killed_and_resumed: Callable[..., None]
+) -> None:
+    killed_and_resumed(lambda out: command("otf-lam-pixel", store, tokenizer, dino, out))
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("method", METHODS)
 def test_every_killed_training_ends_in_the_same_bits(
-    method: str, store: Store, tokenizer: Path, dino: Path, tmp_path: Path
+    method: str, store: Store, tokenizer: Path, dino: Path, killed_and_resumed: Callable[..., None]
 ) -> None:
-    kill_and_resume(method, store, tokenizer, dino, tmp_path)
+    killed_and_resumed(lambda out: command(method, store, tokenizer, dino, out))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,21 +119,8 @@ def command(data: Store, out: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "otflam", *words]
 
 
-def test_killed_training_ends_in_the_same_bits(data: Store, tmp_path: Path) -> None:
-    """A real training is killed with -9 after its first checkpoint, and the same command continues it."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(command(data, tmp_path / "whole"), check=True, capture_output=True, env=environment)
-    process = subprocess.Popen(command(data, tmp_path / "parts"), stderr=subprocess.DEVNULL, env=environment)
-    limit = time.monotonic() + 60
-    while not (tmp_path / "parts" / "checkpoint.pt").exists():
-        assert process.poll() is None and time.monotonic() < limit
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "parts" / "model.safetensors").exists()
-    subprocess.run(command(data, tmp_path / "parts"), check=True, capture_output=True, env=environment)
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
-    assert weights[0] == weights[1]
+def test_killed_training_ends_in_the_same_bits(data: Store, killed_and_resumed: Callable[..., None]) -> None:
+    killed_and_resumed(lambda out: command(data, out))
 
 
 def test_two_processes_give_the_losses_of_one(data: Store, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkabl
 
 import tyro
 
+from otflam.core.errors import UserError
 from otflam.report.progress import say
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ class Command(Protocol):
     """A frozen dataclass whose docstring is its line in the help and whose fields are its options."""
 
     def run(self) -> None: ...
+
+
+def first_episodes(store: Store, count: int) -> range | None:
+    """The first episodes of a data set; 0 means all."""
+    if not 0 <= count <= len(store):
+        raise UserError(f"--episodes {count}", f"{store.path} has {len(store)}")
+    return range(count) if 0 < count < len(store) else None
 
 
 def describe(store: Store) -> None:

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from otflam.commands.base import describe
-from otflam.core.errors import UserError
+from otflam.commands.base import describe, first_episodes
 from otflam.report.progress import Progress, say
 
 
@@ -40,8 +39,8 @@ class DinoEncode:
     """Folder or hub name of a DINOv2; by default facebook/dinov2-small from the cache or the hub."""
     size: int = 196
     """Pixels that frames are resized to, a multiple of 14: every 14 give a patch in each direction."""
-    episodes: int | None = None
-    """Only this many episodes, from the first on; by default all."""
+    episodes: int = 0
+    """Only for this many episodes, from the first on; 0: for all."""
 
     def run(self) -> None:
         import torch
@@ -50,9 +49,7 @@ class DinoEncode:
         from otflam.lam.features import Backbone, features_cost, store_features
 
         store = Store(self.data)
-        if self.episodes is not None and not 1 <= self.episodes <= len(store):
-            raise UserError(f"{self.data} cannot give {self.episodes} episodes", f"it has {len(store)}")
-        chosen = None if self.episodes in (None, len(store)) else range(self.episodes)
+        chosen = first_episodes(store, self.episodes)
         backbone = Backbone.load(self.dino, self.size).to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         say(features_cost(store, backbone, chosen))
         with Progress(f"features of {self.data}", "episodes") as bar:

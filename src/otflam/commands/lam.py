@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from otflam.commands.base import describe, required
+from otflam.commands.base import describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
@@ -73,14 +73,9 @@ class LamTrain:
         train = train[:most] if len(train) else held
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
         with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
-
-            def part(name: str) -> Any:
-                bar.begin(name, "episodes")
-                return bar.reach
-
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, tokenizer, backbone,
-                online, part, lambda a, b: bar.begin(f"train {self.method}", "steps")(a, b), bar.advance, bar.log,
+                online, bar.part, bar.later(f"train {self.method}", "steps"), bar.advance, bar.log,
             )  # fmt: skip
         if first:
             told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
@@ -96,10 +91,6 @@ class TrainPixel(LamTrain):
     model: Annotated[PixelConfig, NO_PREFIX]
     tokenizer: Path = Path()
     """Folder of a trained tokenizer."""
-
-    @classmethod
-    def more(cls, name: str) -> dict[str, Any]:
-        return {"tokenizer": Path()}
 
     def run(self) -> None:
         self.train_with(self.tokenizer, None, False, None)
@@ -123,7 +114,7 @@ class TrainDino(LamTrain):
     @classmethod
     def more(cls, name: str) -> dict[str, Any]:
         chosen = preset(name)
-        return {"tokenizer": Path(), "episodes": chosen.featured, "online": chosen.featured == 0}
+        return {"episodes": chosen.featured, "online": chosen.featured == 0}
 
     def run(self) -> None:
         from otflam.data.store import Store
@@ -173,13 +164,6 @@ TRAININGS = {
 }
 
 
-def first_episodes(store: Any, count: int) -> range | None:
-    """The first episodes of a data set; 0 means all."""
-    if not 0 <= count <= len(store):
-        raise UserError(f"--episodes {count}", f"{store.path} has {len(store)}")
-    return range(count) if count else None
-
-
 @dataclass(frozen=True)
 class LamUse:
     """What the uses of a trained model share."""
@@ -212,13 +196,8 @@ class LamLabel(LamUse):
         from otflam.lam.label import label_store
 
         with Progress(f"label {self.data}", "episodes") as bar:
-
-            def part(name: str) -> Any:
-                bar.begin(name, "episodes")
-                return bar.reach
-
             store = Store(self.data)
-            latents = label_store(store, self.lam, self.backbone(), first_episodes(store, self.episodes), part)
+            latents = label_store(store, self.lam, self.backbone(), first_episodes(store, self.episodes), bar.part)
         describe(latents)
 
 

@@ -63,8 +63,7 @@ def fit(
 
     What `check` finds out about the model is logged with every checkpoint.
     """
-    if config.batch % fabric.world_size:
-        raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
+    check_batch(config, fabric)
     optimiser = make_optimiser(model, config)
     module, optimiser = fabric.setup(model, optimiser)
     saved, step = run.load(), 0
@@ -97,6 +96,12 @@ def fit(
             run.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step})
     run.close()
     model.eval()
+
+
+def check_batch(config: TrainConfig, fabric: Fabric) -> None:
+    """Refuse a batch that the processes cannot share equally."""
+    if config.batch % fabric.world_size:
+        raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
 
 
 def train_step(

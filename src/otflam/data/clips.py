@@ -76,15 +76,17 @@ class Clips(Dataset[dict[str, Tensor]]):
 
     def anchors(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
         """Rows of the store at which the clips are anchored."""
-        return index + self._first[np.searchsorted(self._ends, index, side="right")]
+        return index + self._first[self._episode_of(index)]
+
+    def _episode_of(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
+        return np.searchsorted(self._ends, index, side="right")
 
     def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
         """Read many clips at once."""
-        rows, columns = self.anchors(index)[:, None] + np.array(self.offsets), {}
+        episode, columns = self._episode_of(index), {}
+        rows = (index + self._first[episode])[:, None] + np.array(self.offsets)
         for name, array in self._arrays.items():
-            own = rows
-            if name in self._shifts:
-                own = rows + self._shifts[name][np.searchsorted(self._ends, index, side="right")][:, None]
+            own = rows + self._shifts[name][episode][:, None] if name in self._shifts else rows
             columns[name] = torch.from_numpy(array[own])
         return Batch(columns.pop("frames"), self.offsets, columns)
 

@@ -22,7 +22,7 @@ from otflam.data.store import Column, Store
 from otflam.experiments.bench_tokenizer import walker
 from otflam.lam.features import Backbone
 from otflam.lam.methods import Parts, build_lam
-from otflam.lam.model import LAM, Frozen
+from otflam.lam.model import LAM, CodeLAM
 from otflam.presets import preset
 from otflam.tokenizer.build import build_tokenizer
 from otflam.tokenizer.encode import encode_with
@@ -125,7 +125,7 @@ def _ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LA
     torch.manual_seed(0)
     model = build_lam(chosen.lam[method], Parts((64, 64, 3), tokenizer, "bench", backbone, width)).train()
     columns = {}
-    if isinstance(model, Frozen):
+    if isinstance(model, CodeLAM):
         columns["codes"] = encode_with(store, model.tokenizer, f"bench-{size}")
     if width is not None and backbone is None:
         patches = (getattr(chosen.lam[method], "size", 0) // 14) ** 2

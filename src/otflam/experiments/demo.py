@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from otflam.core.files import read_json
@@ -59,25 +58,15 @@ def _latent_actions(out: Path, size: str, store: Store, bar: Progress) -> Iterat
     models = {}
     for method, tokenizer in {"otf-lam-pixel": out / "otf", "lapo-256": None}.items():
         folder, training = out / method, preset(size).lam_training[method]
-
-        def part(name: str) -> Callable[[int, int], None]:
-            bar.begin(name, "episodes")
-            return bar.reach
-
-        start = functools.partial(_start, bar, f"train {method}")
         model = train_lam(
             method, store, (train, held), preset(size).lam[method], training, Hardware(), folder, tokenizer,
-            on_part=part, on_start=start, on_step=bar.advance,
+            on_part=bar.part, on_start=bar.later(f"train {method}", "steps"), on_step=bar.advance,
         )  # fmt: skip
         models[method] = model
         yield f"{method}: {read_json(folder / 'health.json', 'delete the folder')['verdict']}"
     clips = Clips(store, sorted({offset for model in models.values() for offset in model.offsets}), (), held)
     title = f"Held-out {SOURCE}, predicted {models['otf-lam-pixel'].stride} steps ahead"
     yield f"what latent actions predict: {draw_predictions(models, clips, title, out / 'predictions.png', 6)}"
-
-
-def _start(bar: Progress, label: str, done: int, total: int) -> None:
-    bar.begin(label, "steps")(done, total)
 
 
 def _tokenizer(out: Path, size: str, method: str, store: Store, bar: Progress) -> MotionAutoencoder:

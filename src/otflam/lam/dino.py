@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.abstraction import ActionAbstraction
 from otflam.lam.config import DinoConfig
 from otflam.lam.features import Backbone
-from otflam.lam.model import Frozen, Latents
+from otflam.lam.model import CodeLAM, Latents
 from otflam.lam.predictor import TokenPredictor
 from otflam.tokenizer.model import MotionAutoencoder
 
@@ -26,16 +26,11 @@ class Seen(NamedTuple):
     state: Float[Tensor, "b n s"]
 
 
-class DinoLAM(Frozen):
-    columns = ("codes", "features")
-
+class DinoLAM(CodeLAM):
     def __init__(self, config: DinoConfig, tokenizer: MotionAutoencoder, width: int, backbone: Backbone | None) -> None:
         """Without a `backbone` the model works on stored features only."""
-        super().__init__()
-        self.config, self.latent, self.stride = config, config.abstraction.latent, config.motion.stride
-        self.offsets = self.training_offsets = config.motion.offsets
+        super().__init__(config, tokenizer)
         self.backbone = backbone
-        self.freeze(tokenizer)
         tokens, code = config.side**2, tokenizer.config.codebook.dim * config.cell**2
         self.abstraction = ActionAbstraction(config.abstraction, width, code, tokens)
         self.predictor = TokenPredictor(config.predictor, width, config.abstraction.latent, tokens)
@@ -43,10 +38,6 @@ class DinoLAM(Frozen):
 
     def look(self, batch: Batch) -> Seen:
         return Seen(self.codes(batch), self.current(batch))
-
-    def name(self, seen: Seen) -> Latents:
-        vectors = self.tokenizer.codebook.vectors[seen.codes]
-        return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
         return self.leave(self.predictor(seen.state, latent))

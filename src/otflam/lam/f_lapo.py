@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,8 +17,9 @@ from otflam.core.batch import Batch
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
 from otflam.lam.config import FLapoConfig
-from otflam.lam.lapo import Lapo, Seen, signed
+from otflam.lam.lapo import Lapo, Seen
 from otflam.lam.model import Latents, spread
+from otflam.tokenizer.model import placed_patches
 from otflam.tokenizer.quantize import Codebook, Quantized
 
 
@@ -37,14 +37,11 @@ class FactorisedLapo(Lapo):
 
     def embed(self, seen: Seen) -> Float[Tensor, "b p e"]:
         """Continuous tokens of pairs of patches, each with its place."""
-        size, patch = self.config.grid * self.config.patch, self.config.patch
+        size = self.config.grid * self.config.patch
         pair = torch.cat([seen.now[:, -self.colours :], seen.ahead[:, -self.colours :]], 1)
         if pair.shape[-1] != size:
             pair = F.interpolate(pair, (size, size), mode="bilinear", align_corners=False)
-        patches = rearrange(pair, "b c (u i) (v j) -> b u v (c i j)", i=patch, j=patch)
-        line = torch.linspace(-1, 1, self.config.grid, device=pair.device)
-        place = torch.stack(torch.meshgrid(line, line, indexing="ij"), -1).expand(len(pair), -1, -1, -1)
-        return self.inverse(torch.cat([patches, place], -1).flatten(1, 2))
+        return self.inverse(placed_patches(pair, self.config.patch))
 
     def quantise(self, seen: Seen) -> tuple[Latents, Quantized]:
         tokens = self.embed(seen)
@@ -61,7 +58,6 @@ class FactorisedLapo(Lapo):
     def forward(self, batch: Batch) -> Terms:
         seen = self.look(batch)
         latent, quantized = self.quantise(seen)
-        target = signed(batch.stack(self.stride, self.config.frames))
-        losses = {"next": F.mse_loss(self.imagine_stack(seen, latent), target), "commit": quantized.distance}
+        losses = {"next": self.stack_error(batch, seen, latent), "commit": quantized.distance}
         used = torch.bincount(quantized.codes, minlength=self.config.codebook.codes) > 0
         return Terms(losses, {**spread(latent), "active": used.float().sum()})

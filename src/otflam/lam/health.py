@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from otflam.data.clips import Clips
 from otflam.lam.f_lapo import FactorisedLapo
-from otflam.lam.model import LAM, Frozen, effective_rank
+from otflam.lam.model import LAM, CodeLAM, effective_rank
 from otflam.tokenizer.model import code_weights
 
 BATCH, BATCHES, SEED = 64, 16, 12345
@@ -36,7 +36,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         guesses = [model.imagine(seen, latent), model.imagine(seen, latent.roll(1, 0)), model.current(batch)]
         errors.append(torch.stack([F.mse_loss(guess, future) for guess in guesses]))
         latents.append(latent)
-        if isinstance(model, Frozen):
+        if isinstance(model, CodeLAM):
             usage.append(code_weights(model.codes(batch), model.tokenizer.config.codebook.codes).mean(0))
         elif isinstance(model, FactorisedLapo):
             codes = model.codebook.nearest(model.embed(seen).flatten(0, 1))[None]
@@ -52,7 +52,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         "gain_over_copied": 1 - right / max(copied, 1e-12),
         "latent_rank": effective_rank(latent).item(),
         "latent_std": latent.std(0).mean().item(),
-        "transitions": float(len(latent)),
+        "transitions": float(min(len(clips), len(latent))),  # small sets repeat
     }
     if usage:
         share = torch.stack(usage).mean(0)

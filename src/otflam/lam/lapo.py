@@ -103,18 +103,15 @@ class Lapo(LAM):
         frames = ((self.imagine_stack(seen, latent) + 1) / 2).split(self.colours, 1)
         return {self.stride - back: frame for back, frame in enumerate(reversed(frames))}
 
-    def current(self, batch: Batch) -> Float[Tensor, "b c h w"]:
-        return batch.images(0)
-
-    def future(self, batch: Batch) -> Float[Tensor, "b c h w"]:
-        return batch.images(self.stride)
-
     def forward(self, batch: Batch) -> Terms:
-        """The next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
         seen = self.look(batch)
         latent = self.name(seen)
+        return Terms({"next": self.stack_error(batch, seen, latent)}, spread(latent))
+
+    def stack_error(self, batch: Batch, seen: Seen, latent: Latents) -> Float[Tensor, ""]:
+        """Error of the next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
         target = signed(batch.stack(self.stride, self.config.frames))
-        return Terms({"next": F.mse_loss(self.imagine_stack(seen, latent), target)}, spread(latent))
+        return F.mse_loss(self.imagine_stack(seen, latent), target)
 
 
 def signed(images: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from otflam.core.files import write_json
 from otflam.core.provenance import versions
 from otflam.core.release import load_weights, read_release, release_hash, save_weights
 from otflam.core.run import Run
-from otflam.core.train import fit, launch
+from otflam.core.train import check_batch, fit, launch
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
@@ -27,7 +28,7 @@ from otflam.lam.features import Backbone, store_features
 from otflam.lam.health import check_health, verdict
 from otflam.lam.lapo import CHANNELS, Lapo
 from otflam.lam.m_lapo import MotionLapo
-from otflam.lam.model import LAM, Frozen, require_square
+from otflam.lam.model import LAM, CodeLAM, require_square
 from otflam.lam.pixel import PixelLAM
 from otflam.tokenizer.build import build_tokenizer, load_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
@@ -116,7 +117,7 @@ def stored_columns(
 ) -> dict[str, Store]:
     """What the model's frozen networks say about the episodes, computed once; `online` leaves out what is large."""
     columns = {}
-    if isinstance(model, Frozen) and parts.tokenizer_hash is not None:
+    if isinstance(model, CodeLAM) and parts.tokenizer_hash is not None:
         columns["codes"] = encode_with(store, model.tokenizer, parts.tokenizer_hash, on_part("codes"))
     if isinstance(model, DinoLAM) and parts.backbone is not None and not online:
         columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
@@ -151,8 +152,7 @@ def train_lam(
     about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
-    if train.batch % fabric.world_size:
-        raise UserError(f"a batch of {train.batch} on {fabric.world_size} processes", "choose a multiple of them")
+    check_batch(train, fabric)
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
         return load_lam(out, backbone)[0]
@@ -162,7 +162,7 @@ def train_lam(
     clips = Clips(store, model.training_offsets, (), split[0], columns)
     held_out = Clips(store, model.training_offsets, (), split[1], columns)
     # More than once a training: whether the latent matters shows early, and is what one wants to know.
-    check = lambda: check_health(model, held_out, batches=2)  # noqa: E731
+    check = partial(check_health, model, held_out, batches=2)
     fit(model, clips, train, run, fabric, on_start, on_step, on_log, check)
     if fabric.global_rank == 0:
         health = check_health(model, held_out)

@@ -6,16 +6,18 @@ Axes: b transitions, d latent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.terms import Terms
+from otflam.lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.config import OTFConfig
 from otflam.tokenizer.model import MotionAutoencoder
 
 Latents = Float[Tensor, "b d"]
@@ -32,8 +34,6 @@ class LAM(nn.Module, ABC):
     """Frames that naming a transition needs, relative to the current one."""
     training_offsets: tuple[int, ...]
     """Frames that a training step needs."""
-    columns: tuple[str, ...] = ()
-    """What frozen networks say about a data set; where it is not stored it is computed on the way."""
 
     @abstractmethod
     def look(self, batch: Batch) -> Any:
@@ -47,13 +47,13 @@ class LAM(nn.Module, ABC):
     def imagine(self, seen: Any, latent: Latents) -> Tensor:
         """The forward half: the future, in the space the model predicts in."""
 
-    @abstractmethod
     def current(self, batch: Batch) -> Tensor:
-        """The present in that space: what copying would predict."""
+        """The present in that space, by default that of frames: what copying would predict."""
+        return batch.images(0)
 
-    @abstractmethod
     def future(self, batch: Batch) -> Tensor:
         """The future that came."""
+        return batch.images(self.stride)
 
     def imagine_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
         """All that is imagined, by its time relative to the present."""
@@ -87,13 +87,27 @@ def effective_rank(latent: Latents) -> Float[Tensor, ""]:
     return gram.trace().square() / gram.square().sum().clamp_min(1e-12)
 
 
-class Frozen(LAM):
+@runtime_checkable
+class OverCodes(Protocol):
+    """What a code-reading model has seen, whatever else that is."""
+
+    @property
+    def codes(self) -> Int64[Tensor, "b p"]: ...
+
+    @property
+    def state(self) -> Float[Tensor, "b n s"]: ...
+
+
+class CodeLAM(LAM):
     """A model that reads the codes of a frozen tokenizer, which is part of it and never changes."""
 
     transient = ("tokenizer.recent",)
-    tokenizer: MotionAutoencoder
+    abstraction: ActionAbstraction
 
-    def freeze(self, tokenizer: MotionAutoencoder) -> None:
+    def __init__(self, config: OTFConfig, tokenizer: MotionAutoencoder) -> None:
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.abstraction.latent, config.motion.stride
+        self.offsets = self.training_offsets = config.motion.offsets
         self.tokenizer = tokenizer.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> Any:
@@ -107,6 +121,10 @@ class Frozen(LAM):
             return batch.at("codes", 0).long()
         with torch.no_grad():
             return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
+
+    def name(self, seen: OverCodes) -> Latents:
+        vectors = self.tokenizer.codebook.vectors[seen.codes]
+        return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 
 
 def require_square(size: tuple[int, int], multiple: int, what: str) -> int:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from otflam.core.batch import Batch
 from otflam.core.nn import grow, shrink
-from otflam.lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.abstraction import ActionAbstraction
 from otflam.lam.config import PixelConfig
-from otflam.lam.model import Frozen, Latents
+from otflam.lam.model import CodeLAM, Latents
 from otflam.lam.predictor import TokenPredictor
 from otflam.tokenizer.model import MotionAutoencoder, code_weights
 
@@ -31,14 +31,11 @@ class Seen(NamedTuple):
     state: Float[Tensor, "b n s"]
 
 
-class PixelLAM(Frozen):
-    columns = ("codes",)
+class PixelLAM(CodeLAM):
+    config: PixelConfig
 
     def __init__(self, config: PixelConfig, tokenizer: MotionAutoencoder, size: int, colours: int) -> None:
-        super().__init__()
-        self.config, self.latent, self.stride = config, config.abstraction.latent, config.motion.stride
-        self.offsets = self.training_offsets = config.motion.offsets
-        self.freeze(tokenizer)
+        super().__init__(config, tokenizer)
         tokens, state, code = config.side**2, config.channels[-1], tokenizer.config.codebook.dim * config.cell**2
         self.state = StateEncoder(config, colours, tokenizer.config.codebook.codes)
         self.abstraction = ActionAbstraction(config.abstraction, state, code, tokens)
@@ -49,19 +46,9 @@ class PixelLAM(Frozen):
         frame, codes = batch.images(0), self.codes(batch)
         return Seen(frame, codes, self.state(frame, codes))
 
-    def name(self, seen: Seen) -> Latents:
-        vectors = self.tokenizer.codebook.vectors[seen.codes]
-        return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
-
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         drawn = self.head(self.predictor(seen.state, latent))
         return seen.frame + drawn if self.config.residual else drawn
-
-    def current(self, batch: Batch) -> Float[Tensor, "b c h w"]:
-        return batch.images(0)
-
-    def future(self, batch: Batch) -> Float[Tensor, "b c h w"]:
-        return batch.images(self.stride)
 
 
 class StateEncoder(nn.Module):

@@ -102,7 +102,7 @@ def draw_rollout(model: LAM, clips: Clips, title: str, path: Path, steps: int) -
     """A strip of true frames over the frames imagined from latents alone."""
     steps = min(steps, (len(clips) - 1) // model.stride)
     if steps < 1:
-        raise UserError("an episode too short to imagine a step of", "choose a longer one, or more --steps")
+        raise UserError("an episode too short to imagine a step of", "choose a longer one")
     start = max(0, (len(clips) - steps * model.stride) // 2)
     show, (true, imagined) = shower(model, clips), roll_out(model, clips, start, steps)
     rows = [("true", [show(frame) for frame in true]), ("from latents", [show(frame) for frame in imagined])]

@@ -36,6 +36,15 @@ class Progress:
         self.label, self.unit, self._total = label, unit, 0
         return self.start
 
+    def later(self, label: str, unit: str) -> Callable[[int, int], None]:
+        """The `start` of a part that is named only when it begins, for other parts come before it."""
+        return lambda done, total: self.begin(label, unit)(done, total)
+
+    def part(self, label: str) -> Callable[[int, int], None]:
+        """Name the next part, one that goes through episodes and counts by itself; its `reach` is returned."""
+        self.begin(label, "episodes")
+        return self.reach
+
     def start(self, done: int, total: int) -> None:
         """Say how much there is, and how much was done before (in an earlier run)."""
         self._stop()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from otflam.core.errors import require_name
 from otflam.evaluate.records import read_records
 from otflam.evaluate.stats import estimate
 
@@ -146,4 +147,6 @@ PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", 
 
 def fill(page: str, folder: Path) -> str:
     """A page whose marked tables are made anew from the records."""
-    return PLACE.sub(lambda place: place[1] + TABLES[place[2]](folder, place[3]) + place[4], page)
+    return PLACE.sub(
+        lambda place: place[1] + TABLES[require_name("table", place[2], TABLES)](folder, place[3]) + place[4], page
+    )

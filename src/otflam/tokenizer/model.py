@@ -147,11 +147,7 @@ class OTF(MotionAutoencoder):
         )
 
     def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b p d"]:
-        patch = self.config.patch
-        patches = rearrange(signal, "b m (u i) (v j) -> b u v (m i j)", i=patch, j=patch)
-        rows, columns = (torch.linspace(-1, 1, n, device=signal.device) for n in patches.shape[1:3])
-        place = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).expand(len(signal), -1, -1, -1)
-        return self.encoder(torch.cat([patches, place.to(patches.dtype)], -1).flatten(1, 2))
+        return self.encoder(placed_patches(signal, self.config.patch))
 
     def describe(self, tokens: Float[Tensor, "b p d"], codes: Int64[Tensor, "b p"] | None) -> Float[Tensor, "b p e"]:
         """H(u, v) = Σ_k M_k(u, v) ρ(c_k, w_k).
@@ -176,6 +172,14 @@ class OTF(MotionAutoencoder):
             rearrange(occupancy, "b (u v) k -> b k u v", u=rows),
             occupancy.mean(1),
         )
+
+
+def placed_patches(images: Float[Tensor, "b c h w"], patch: int) -> Float[Tensor, "b p f"]:
+    """The pixels of every patch, followed by its row and column in [-1, 1]."""
+    patches = rearrange(images, "b c (u i) (v j) -> b u v (c i j)", i=patch, j=patch)
+    rows, columns = (torch.linspace(-1, 1, n, device=images.device) for n in patches.shape[1:3])
+    place = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).expand(len(images), -1, -1, -1)
+    return torch.cat([patches, place.to(patches.dtype)], -1).flatten(1, 2)
 
 
 def code_weights(codes: Int64[Tensor, "b p"], count: int) -> Float[Tensor, "b k"]:
