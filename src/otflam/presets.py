@@ -21,13 +21,16 @@ from otflam.lam.config import (
     PredictorConfig,
 )
 from otflam.motion.config import MotionConfig
+from otflam.policy.config import ActionDecoderConfig, ActorConfig, PolicyConfig
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
 class Preset:
     collection: Collection
-    """What to collect per task."""
+    """What to collect per task: an expert without noise."""
+    noise: float
+    """Deviation of the action noise in the episodes that latent actions and policies are learned from."""
     mnist: MovingMNIST
     """How much Moving MNIST to draw (training split)."""
     expert: Recipe
@@ -44,6 +47,14 @@ class Preset:
     """Every latent action model, by its name."""
     lam_training: dict[str, TrainConfig]
     """How long to train each."""
+    policy: PolicyConfig
+    """The policy, its decoder and how both are trained."""
+    clone_steps: dict[str, int]
+    """Methods whose policy imitates for another number of steps."""
+    labels: dict[int, int]
+    """Budgets of labelled episodes, and the decoder's steps for each."""
+    compared: tuple[int, ...]
+    """Budgets at which all methods are compared by their returns."""
     featured: int
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
 
@@ -90,6 +101,13 @@ def lam_trainings(ours: TrainConfig, lapo: TrainConfig, pixel: float = 1000.0) -
     }
 
 
+def policy(actor: ActorConfig, clone: TrainConfig, decode: TrainConfig) -> PolicyConfig:
+    clone, decode = (
+        dataclasses.replace(train, weights={name: 1.0}) for train, name in ((clone, "clone"), (decode, "action"))
+    )
+    return PolicyConfig(actor, ActionDecoderConfig(), clone, decode)
+
+
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 # At this scale: a quarter of the tokens, each told its own part of the latent; no modulation by code usage, which would
 # tell the forward model about the future past the latent; the same stride for all methods (docs/decisions.md).
@@ -101,10 +119,13 @@ LAPTOP_LAMS = lams(
     5,
 )
 
+LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256)
+
 PRESETS = {
     # Tests: seconds.
     "tiny": Preset(
         Collection(World(size=32), episodes=4, steps=24),
+        0.5,
         MovingMNIST(sequences=105),
         Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
         tokenizer_for_control(2, 4, 5, DecoderConfig(width=16, reference=8)),
@@ -122,11 +143,20 @@ PRESETS = {
             TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
             TrainConfig(steps=8, batch=8, optimiser="adam", lr=1e-3, log_every=2, save_every=2),
         ),
+        policy(
+            ActorConfig(scale=1, blocks=0, state=16),
+            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
+            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=4, save_every=4),
+        ),
+        {},
+        {1: 8},
+        (1,),
         2,
     ),
     # The whole story in minutes.
     "demo": Preset(
         Collection(episodes=12, steps=250),
+        0.5,
         MovingMNIST(sequences=420),
         Recipe(decisions=80_000),
         tokenizer_for_control(5, 40, 50, SMALL),
@@ -138,11 +168,20 @@ PRESETS = {
             TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
             TrainConfig(steps=300, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
         ),
+        policy(
+            LAPTOP_ACTOR,
+            TrainConfig(steps=400, batch=64, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=300, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
+        ),
+        {},
+        {3: 300},
+        (3,),
         6,
     ),
     # Our recorded results: hours in total.
     "laptop": Preset(
         Collection(episodes=128, steps=500),
+        0.5,
         MovingMNIST(),
         Recipe(),
         tokenizer_for_control(5, 120, 100, SMALL),
@@ -154,12 +193,21 @@ PRESETS = {
             TrainConfig(steps=2000, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
         ),
+        policy(
+            LAPTOP_ACTOR,
+            TrainConfig(steps=2000, batch=64, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
+        ),
+        {},
+        {2: 300, 4: 500, 8: 1000, 16: 1500, 32: 2000},
+        (8, 32),
         52,
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
     "paper": Preset(
         Collection(World(quality="reference"), episodes=2000),
+        0.0,
         MovingMNIST(),
         Recipe(decisions=5_000_000),
         tokenizer_for_control(7, 1949, 1000, PUBLIC),
@@ -173,6 +221,15 @@ PRESETS = {
             TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),
             pixel=1.0,
         ),
+        # 10 epochs of 1,949 batches, 5 for OTF-LAM-DINO; the public code's linear decay.
+        policy(
+            ActorConfig(),
+            TrainConfig(19_490, 512, lr=1e-4, schedule="linear", clip=0.0),
+            TrainConfig(5000, 512, lr=3e-4, schedule="linear", clip=0.0),
+        ),
+        {"otf-lam-dino": 9745},
+        {16: 2500, 32: 5000, 64: 10_000, 128: 20_000},
+        (32,),
         0,
     ),
 }

@@ -15,9 +15,10 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateCarrier, EvaluateLam, EvaluateTokenizer, EvaluateTransfer
+from otflam.commands.evaluate import EvaluateCarrier, EvaluateControl, EvaluateLam, EvaluateTokenizer, EvaluateTransfer
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
+from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
 from otflam.commands.tools import GL, Bench, Demo, Tables
 
@@ -42,10 +43,15 @@ COMMANDS: dict[str, type[Command]] = {
     **TRAININGS,
     "lam label": LamLabel,
     "lam predict": LamPredict,
+    "policy train": PolicyTrain,
+    "policy reference": PolicyReference,
+    "policy run": PolicyRun,
+    "evaluate return": EvaluateReturn,
     "evaluate tokenizer": EvaluateTokenizer,
     "evaluate transfer": EvaluateTransfer,
     "evaluate carrier": EvaluateCarrier,
     "evaluate lam": EvaluateLam,
+    "evaluate control": EvaluateControl,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
     "expert curve": ExpertCurve,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
 
 import tyro
@@ -12,6 +13,7 @@ from otflam.report.progress import say
 
 if TYPE_CHECKING:
     from otflam.data.store import Store
+    from otflam.lam.features import Backbone
 
 T = TypeVar("T")
 Workers = Annotated[int, tyro.conf.arg(help_behavior_hint="default: one per core")]
@@ -36,6 +38,16 @@ def first_episodes(store: Store, count: int) -> range | None:
     if not 0 <= count <= len(store):
         raise UserError(f"--episodes {count}", f"{store.path} has {len(store)}")
     return range(count) if 0 < count < len(store) else None
+
+
+def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
+    """The DINOv2 that a trained latent action model needs, if it needs one."""
+    from otflam.core.release import read_release
+    from otflam.lam.features import Backbone
+    from otflam.lam.methods import KIND
+
+    told = read_release(lam, KIND)["backbone"]
+    return None if told is None else Backbone.load(dino, told["size"])
 
 
 def describe(store: Store) -> None:

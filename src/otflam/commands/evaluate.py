@@ -64,3 +64,11 @@ class EvaluateLam(Experiment):
 
     def run(self) -> None:
         self.run_experiment("lam")
+
+
+@dataclass(frozen=True)
+class EvaluateControl(Experiment):
+    """Train agents of every method and their references on both tasks and worlds, and let them play."""
+
+    def run(self) -> None:
+        self.run_experiment("control")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from otflam.commands.base import describe, first_episodes, required
+from otflam.commands.base import backbone_of, describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
@@ -176,12 +176,7 @@ class LamUse:
     """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
 
     def backbone(self) -> Any:
-        from otflam.core.release import read_release
-        from otflam.lam.features import Backbone
-        from otflam.lam.methods import KIND
-
-        told = read_release(self.lam, KIND)["backbone"]
-        return None if told is None else Backbone.load(self.dino, told["size"])
+        return backbone_of(self.lam, self.dino)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             raise UserError(f"{where} has {len(value)} values", f"expected {len(inner)}")
         return tuple(_convert(kind, item, where) for kind, item in zip(inner, value, strict=True))
     if origin is dict and isinstance(value, dict):
-        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
+        number = arguments[0] is int  # JSON's keys are text
+        return {int(key) if number else key: _convert(arguments[1], item, where) for key, item in value.items()}
     if origin is typing.Literal:
         if value in arguments:
             return value

@@ -5,13 +5,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from otflam.core.errors import BusyError, UserError
 
+T = TypeVar("T")
+WAIT = 2.0
+"""Seconds between two looks at a folder that another process holds."""
 LOCK = ".lock"
 """The file that the one process that writes a folder holds."""
 
@@ -59,3 +63,12 @@ def lock_folder(path: Path) -> int:
         os.close(file)
         raise BusyError(f"another process is writing {path}", "wait for it, or choose another folder") from None
     return file
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Do what may find its folder held by another process, which is then waited for."""
+    while True:
+        try:
+            return work()
+        except BusyError:
+            time.sleep(WAIT)

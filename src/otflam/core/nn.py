@@ -5,12 +5,18 @@ Axes: b samples, n m tokens, d features, c channels, h w pixels.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.errors import UserError
+
+IMPALA = (16, 32, 32)
+"""Channels of the three stages of an IMPALA-style encoder at scale 1."""
 
 
 class Attention(nn.Module):
@@ -68,6 +74,11 @@ def shrink(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), *(Residual(outputs) for _ in range(blocks))
     )
+
+
+def conv_encoder(inputs: int, widths: Sequence[int], blocks: int) -> nn.Sequential:
+    """Stages of the given widths, each of which halves height and width."""
+    return nn.Sequential(*(shrink(a, b, blocks) for a, b in itertools.pairwise([inputs, *widths])))
 
 
 def grow(inputs: int, outputs: int, blocks: int) -> nn.Sequential:

@@ -31,8 +31,8 @@ def run_jobs(
     jobs: Iterable[int],
     workers: int,
     on_tick: Callable[[int], None] = lambda ticks: None,
-) -> Iterator[int]:
-    """Yield the number of each job as it is done.
+) -> Iterator[tuple[int, Any]]:
+    """Yield the number of each job as it is done, and what came out.
 
     `make_worker(*arguments)` runs once in every process; the result is called as `worker(job, tick)`, where `tick()`
     reports a small piece of progress. Jobs may finish in any order. With one worker everything stays in this process.
@@ -43,8 +43,7 @@ def run_jobs(
             return
         worker = make_worker(*arguments)
         for job in jobs:
-            worker(job, lambda: on_tick(1))
-            yield job
+            yield job, worker(job, lambda: on_tick(1))
         return
     context = multiprocessing.get_context("spawn")
     ticks, reported = context.Value("q", 0), 0
@@ -95,6 +94,5 @@ def _tick() -> None:
         _ticks.value += 1
 
 
-def _work(job: int) -> int:
-    _worker(job, _tick)
-    return job
+def _work(job: int) -> tuple[int, Any]:
+    return job, _worker(job, _tick)

@@ -17,8 +17,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
 from otflam.core.errors import UserError
+from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
 from otflam.core.run import Run
 from otflam.core.terms import Terms
@@ -27,6 +27,7 @@ from otflam.core.training import Hardware, TrainConfig
 
 def launch(hardware: Hardware) -> Fabric:
     """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
+    keep_freed_memory()
     on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
     fabric = Fabric(
         accelerator="gpu" if on_gpu else "cpu",
@@ -43,8 +44,8 @@ def launch(hardware: Hardware) -> Fabric:
 class Feed(Protocol):
     """Where batches come from."""
 
-    def batch(self, size: int, seed: int, step: int, rank: int, world: int) -> Batch:
-        """Part `rank` of `world` of batch number `step`."""
+    def batch(self, size: int, seed: int, step: int, rank: int, world: int) -> Any:
+        """Part `rank` of `world` of batch number `step`: whatever the model takes, if it can go `to` a device."""
         ...
 
 
@@ -105,7 +106,7 @@ def check_batch(config: TrainConfig, fabric: Fabric) -> None:
 
 
 def train_step(
-    module: Any, batch: Batch, optimiser: Any, config: TrainConfig, fabric: Fabric, step: int
+    module: Any, batch: Any, optimiser: Any, config: TrainConfig, fabric: Fabric, step: int
 ) -> dict[str, Tensor]:
     """Take one gradient step and return what to log."""
     terms: Terms = module(batch)

@@ -38,21 +38,31 @@ class Clips(Dataset[dict[str, Tensor]]):
         columns: Sequence[str] = (),
         episodes: Sequence[int] | np.ndarray | None = None,
         derived: Mapping[str, Store] | None = None,
+        inside: Sequence[int] = (),
+        pad: bool = False,
     ) -> None:
-        """`derived` are columns that were computed from this store and lie beside it."""
+        """`derived` are columns that were computed from this store and lie beside it.
+
+        Offsets in `inside` must lie inside the episode too, though no frame is read there. With `pad` an episode's
+        first frame stands for those before it, as for an agent that has just begun.
+        """
         self.offsets = tuple(offsets)
         if not self.offsets or list(self.offsets) != sorted(set(self.offsets)):
             raise ValueError(f"offsets {self.offsets} must increase")
         self.episodes = np.arange(len(store)) if episodes is None else np.asarray(episodes, np.int64)
-        before, after = max(0, -self.offsets[0]), max(0, self.offsets[-1])
+        self.inside = tuple(sorted({0, *inside, *(offset for offset in self.offsets if offset > 0 or not pad)}))
+        """Offsets that lie inside the episode at every anchor."""
+        ends = (0, *inside, *(() if pad else self.offsets))
+        before, after = -min(ends), max(0, *inside, *self.offsets)
         counts = np.maximum(store.lengths[self.episodes] - before - after, 0)
         if not counts.sum():
             raise UserError(
-                f"{store.path}: no episode is long enough for frames at offsets {list(self.offsets)}",
+                f"{store.path}: no episode is long enough for frames at offsets {sorted({*self.offsets, *inside})}",
                 f"episodes need at least {before + after + 1} frames",
             )
         self._ends = np.cumsum(counts)
         self._first = store.starts[self.episodes] + before - (self._ends - counts)
+        self._starts = store.starts[self.episodes] if pad else None
         self._names = ("frames", *columns)
         self._shifts = {name: _shifts(store, other, self.episodes) for name, other in (derived or {}).items()}
         self._open(store, derived or {})
@@ -85,10 +95,18 @@ class Clips(Dataset[dict[str, Tensor]]):
         """Read many clips at once."""
         episode, columns = self._episode_of(index), {}
         rows = (index + self._first[episode])[:, None] + np.array(self.offsets)
+        if self._starts is not None:
+            rows = np.maximum(rows, self._starts[episode][:, None])
         for name, array in self._arrays.items():
             own = rows + self._shifts[name][episode][:, None] if name in self._shifts else rows
             columns[name] = torch.from_numpy(array[own])
         return Batch(columns.pop("frames"), self.offsets, columns)
+
+    def column(self, name: str) -> np.ndarray:
+        """The values of a column at the anchors of all clips, without reading any frame."""
+        index = np.arange(len(self))
+        shift = self._shifts[name][self._episode_of(index)] if name in self._shifts else 0
+        return self._arrays[name][self.anchors(index) + shift]
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         if not 0 <= index < len(self):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 from otflam.core.config import stable_hash, to_json
 from otflam.core.files import read_json, write_json
 from otflam.core.provenance import versions
+
+Metrics = Mapping[str, float | list[float]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def find_record(folder: Path, cell: Cell) -> dict[str, Any] | None:
     return record if {key: record.get(key) for key in wanted} == wanted else None
 
 
-def write_record(folder: Path, cell: Cell, metrics: dict[str, float], seconds: float, command: str) -> dict[str, Any]:
+def write_record(folder: Path, cell: Cell, metrics: Metrics, seconds: float, command: str) -> dict[str, Any]:
     """Write a result; values that are not finite become null."""
     record = {
         "experiment": cell.experiment,
@@ -65,7 +67,7 @@ def write_record(folder: Path, cell: Cell, metrics: dict[str, float], seconds: f
         "preset": cell.preset,
         "seed": cell.seed,
         **cell.extra,
-        "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        "metrics": {name: finite(value) for name, value in metrics.items()},
         "backgrounds": cell.backgrounds,
         "config_hash": cell.config_hash,
         "data_hash": cell.data_hash,
@@ -76,6 +78,13 @@ def write_record(folder: Path, cell: Cell, metrics: dict[str, float], seconds: f
     }
     write_json(cell.path(folder), record)
     return record
+
+
+def finite(value: float | list[float]) -> Any:
+    """JSON knows no infinities."""
+    if isinstance(value, list):
+        return [finite(each) for each in value]
+    return value if math.isfinite(value) else None
 
 
 def read_records(folder: Path, experiment: str) -> Iterator[dict[str, Any]]:

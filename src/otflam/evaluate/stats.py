@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
 
@@ -27,3 +28,24 @@ def estimate(values: Sequence[float]) -> Estimate:
         return Estimate(mean, math.inf, count)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
     return Estimate(mean, float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count), count)
+
+
+def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
+    """Mean of the middle half: episodes that went wrong or unusually well do not decide it."""
+    return float(stats.trim_mean(np.asarray(values, np.float64), 0.25))
+
+
+def rms_deviation(groups: Sequence[Sequence[float]]) -> float:
+    """Root mean square over seeds of the deviation over episodes: the paper's error bar."""
+    return float(np.sqrt(np.mean([np.var(group, ddof=1) for group in groups])))
+
+
+def bootstrap_interval(groups: Sequence[Sequence[float]], draws: int = 2000) -> tuple[float, float]:
+    """95 % interval of the mean over seeds and their episodes: both are drawn again, seeds first."""
+    rng, table = np.random.default_rng(0), [np.asarray(group, np.float64) for group in groups]
+    means = np.empty(draws)
+    for draw in range(draws):
+        chosen = rng.integers(len(table), size=len(table))
+        means[draw] = np.mean([rng.choice(table[seed], len(table[seed])).mean() for seed in chosen])
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(low), float(high)

@@ -13,6 +13,13 @@ from otflam.presets import preset
 CONTROL, DIGITS = ("walker-run", "cheetah-run"), ("mnist-train", "mnist-transfer")
 VANILLA = "-vanilla"
 """Ends the name of a data set whose episodes are those of another one, redrawn without distractors."""
+NOISY = "-noisy"
+"""Ends the name of a task's data set whose actions are noisy: new episodes, for latent actions and policies."""
+
+
+def policy_data(size: str, task: str) -> str:
+    """The data set of a task from which latent actions and policies are learned."""
+    return task + NOISY if preset(size).noise else task
 
 
 def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:
@@ -25,5 +32,9 @@ def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:
         source = prepare_data(root, size, name.removesuffix(VANILLA), workers)
         world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
         return render(source, world, out, workers)
-    world = dataclasses.replace(chosen.collection.world, task=name)
-    return collect(dataclasses.replace(chosen.collection, world=world), out, workers)
+    plan = dataclasses.replace(
+        chosen.collection, world=dataclasses.replace(chosen.collection.world, task=name.removesuffix(NOISY))
+    )
+    if name.endswith(NOISY):
+        plan = dataclasses.replace(plan, noise=chosen.noise, seed=plan.seed + 1)
+    return collect(plan, out, workers)

@@ -18,7 +18,7 @@ from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate.records import Cell
-from otflam.experiments.datasets import CONTROL, VANILLA
+from otflam.experiments.datasets import CONTROL, NOISY, VANILLA, policy_data
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam.config import DinoConfig, OTFConfig
 from otflam.lam.features import Backbone
@@ -26,6 +26,9 @@ from otflam.lam.health import HELD_OUT
 from otflam.lam.methods import VERSION, train_lam
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
+
+COMPARED = ("otf-lam-pixel", "lapo-256")
+"""Methods that are also trained on an expert without noise."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,20 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds = [*CONTROL, *(task + VANILLA for task in CONTROL)]
-    return [Job(method, data) for data in worlds for method in preset(size).lam]
+    tasks = [policy_data(size, task) for task in CONTROL]
+    worlds = [*tasks, *(task + VANILLA for task in tasks)]
+    jobs = [Job(method, data) for data in worlds for method in preset(size).lam]
+    # What action noise is good for: the same without it.
+    return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]
 
 
 def needs(job: Job) -> list[str]:
-    return [job.data]
+    return [job.data, vocabulary(job)]
+
+
+def vocabulary(job: Job) -> str:
+    """The data set that a job's tokenizer was learned on: the expert's, with which its results are recorded."""
+    return job.data.replace(NOISY, "")
 
 
 @cache
@@ -80,7 +91,7 @@ def trained_lam(root: Path, size: str, job: Job) -> Path:
     out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
     tokenizer = None
     if isinstance(config, OTFConfig):
-        tokenizer = trained(root, size, job.data, chosen.tokenizer, job.seed)[1]
+        tokenizer = trained(root, size, vocabulary(job), chosen.tokenizer, job.seed)[1]
     eyes = backbone(root, config.size) if isinstance(config, DinoConfig) else None
     cpu = Hardware(accelerator="cpu")
     train_lam(job.method, store, split(size, job, store), config, training, cpu, out, tokenizer, eyes)
@@ -101,11 +112,13 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     facts = {"model": to_json(config), "train": to_json(training_for(size, job)), "share": SHARE}
     facts |= {"episodes": [len(part) for part in split(size, job, store)]}
     if isinstance(config, OTFConfig):
-        facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, job.data, job.seed))]
+        facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, vocabulary(job), job.seed))]
     extra = {}
     if isinstance(config, DinoConfig):
         eyes = backbone(root, config.size)
         facts["backbone"], extra = eyes.hash, {"backbone": eyes.name}
+    if vocabulary(job) != job.data:
+        facts["vocabulary"] = Store(root / "data" / vocabulary(job)).hash
     return Cell(
         experiment="lam",
         method=job.method,

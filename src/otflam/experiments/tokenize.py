@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import av
 import numpy as np
 import torch
 from jaxtyping import UInt8
@@ -15,6 +14,7 @@ from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.data.decoding import read_frames
+from otflam.report.video import write_video
 from otflam.report.vocabulary import draw_grid, show_codes
 from otflam.tokenizer.api import packaged_tokenizer
 from otflam.tokenizer.build import load_tokenizer
@@ -81,17 +81,3 @@ def overlay(
         cover = np.asarray(Image.fromarray(grid != still).resize(size, Image.Resampling.NEAREST))[..., None] * BLEND
         pictures.append((frame * (1 - cover) + film * cover).astype(np.uint8))
     return np.stack(pictures)
-
-
-def write_video(frames: UInt8[np.ndarray, "n h w 3"], rate: float, path: Path) -> Path:
-    """An mp4 that plays anywhere; sides are enlarged to even numbers, as its codec asks."""
-    scale = max(1, round(360 / min(frames.shape[1:3])))
-    height, width = (side * scale // 2 * 2 for side in frames.shape[1:3])
-    with replacing(path) as temporary, av.open(str(temporary), "w", format="mp4") as container:
-        stream = container.add_stream("mpeg4", rate=max(1, round(rate)))
-        stream.width, stream.height, stream.pix_fmt, stream.bit_rate = width, height, "yuv420p", 4_000_000
-        for frame in frames:
-            picture = np.asarray(Image.fromarray(frame).resize((width, height), Image.Resampling.NEAREST))
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
-        container.mux(stream.encode())
-    return path

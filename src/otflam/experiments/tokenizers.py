@@ -6,13 +6,12 @@ A job trains a tokenizer, or finds it trained, and evaluates it.
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from otflam.core.config import stable_hash, to_json
-from otflam.core.errors import BusyError
+from otflam.core.files import patiently
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import Hardware, TrainConfig
@@ -32,8 +31,6 @@ from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.model import OTF, MotionAutoencoder
 
 SEEDS = (0, 1, 2)
-WAIT = 5.0
-"""Seconds between two looks at a tokenizer that another process trains."""
 SHARE = 0.5
 """Share of the source's episodes that train, as in all later stages; the rest is held out."""
 
@@ -105,11 +102,9 @@ def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: in
     key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
     out = root / "tokenizers" / f"{source}-{key[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
-    while True:
-        try:
-            return train_tokenizer(store, episodes, model, training, Hardware(accelerator="cpu"), out), out
-        except BusyError:  # another cell trains the same one
-            time.sleep(WAIT)
+    cpu = Hardware(accelerator="cpu")
+    # Another cell may be training the same one.
+    return patiently(lambda: train_tokenizer(store, episodes, model, training, cpu, out)), out
 
 
 def measure(root: Path, size: str, job: Job) -> dict[str, float]:

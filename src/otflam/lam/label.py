@@ -1,4 +1,4 @@
-"""The latent action of every transition of a data set, computed once."""
+"""The latent action of every transition of a data set, computed once, and other columns a trained model gives it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from otflam.core.release import release_hash
+from otflam.core.batch import Batch
+from otflam.core.release import read_release, release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived
 from otflam.data.store import Column, Store
 from otflam.lam.features import FEATURES, Backbone
-from otflam.lam.methods import check_frames, load_lam, stored_columns
+from otflam.lam.methods import KIND, check_frames, load_lam, stored_columns
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
@@ -30,35 +32,61 @@ def label_store(
     """The column of latents that a trained model gives a data set, or some of its episodes.
 
     A row holds the latent of the transition that starts there, at the stride the model was trained with; rows whose
-    transition would leave the episode hold zeros, and no clip with the model's offsets ever reads them.
+    transition would leave the episode hold zeros; clips must have the model's last offset `inside`. What a model wants
+    to see from before the episode is its first frame.
     """
+    model = load_lam(folder, backbone)[0]
+    return derive_with(store, folder, backbone, LATENTS, model.latent, lambda lam: lam.infer, episodes, on_part)
+
+
+def derive_with(
+    store: Store,
+    folder: Path,
+    backbone: Backbone | None,
+    name: str,
+    width: int,
+    function: Callable[[LAM], Callable[[Batch], Tensor]],
+    episodes: Sequence[int] | np.ndarray | None = None,
+    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+) -> Store:
+    """A column of vectors that a function of a trained model gives the transitions of a data set."""
     model, parts = load_lam(folder, backbone)
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
     check_frames(parts, store.columns["frames"].shape)
-    Clips(store, model.offsets, (), used)  # refuses data that do not fit before anything is written
+    Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written
     # Each frame's features are read once here, so storing them would gain nothing; those that are stored are used.
     columns = stored_columns(model, parts, store, episodes, on_part, online=True)
-    if backbone is not None and (found := find_derived(store, FEATURES, backbone.hash, list(range(len(store))))):
-        columns[FEATURES] = found
-    return derive(
-        store,
-        LATENTS,
-        release_hash(folder),
-        Column("float32", (model.latent,)),
-        lambda index: label_episode(model, store, index, columns),
-        on_part("latents"),
-        episodes,
-    )
+    featured = find_features(store, folder, backbone)
+    compute = function(model)
+
+    def episode(index: int) -> np.ndarray:
+        known = {FEATURES: featured[1]} if featured is not None and index in featured[0] else {}
+        return label_episode(compute, model, width, store, index, columns | known)
+
+    return derive(store, name, release_hash(folder), Column("float32", (width,)), episode, on_part(name), episodes)
+
+
+def find_features(store: Store, folder: Path, backbone: Backbone | None) -> tuple[set[int], Store] | None:
+    """Stored features of the data set, or of those of its episodes that the model was trained and watched on."""
+    if backbone is None:
+        return None
+    about = read_release(folder, KIND)
+    trained = sorted({index for part in about["episodes"] for index in part}) if about["data"] == store.hash else []
+    for episodes in (list(range(len(store))), trained):
+        if episodes and (found := find_derived(store, FEATURES, backbone.hash, episodes)) is not None:
+            return set(episodes), found
+    return None
 
 
 @torch.inference_mode()
-def label_episode(model: LAM, store: Store, index: int, columns: dict[str, Store]) -> np.ndarray:
-    latents = np.zeros((int(store.lengths[index]), model.latent), np.float32)
-    if len(latents) <= model.offsets[-1] - model.offsets[0]:
-        return latents
-    clips = Clips(store, model.offsets, (), [index], columns)
-    first = -model.offsets[0]
+def label_episode(
+    compute: Callable[[Batch], Tensor], model: LAM, width: int, store: Store, index: int, columns: dict[str, Store]
+) -> np.ndarray:
+    rows = np.zeros((int(store.lengths[index]), width), np.float32)
+    if len(rows) <= model.offsets[-1]:
+        return rows
+    clips = Clips(store, model.offsets, (), [index], columns, pad=True)
     for start in range(0, len(clips), BATCH):
         part = np.arange(start, min(start + BATCH, len(clips)))
-        latents[first + part] = model.infer(clips.gather(part)).numpy()
-    return latents
+        rows[part] = compute(clips.gather(part)).numpy()
+    return rows

@@ -17,13 +17,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
-from otflam.core.nn import grow, shrink, start_orthogonal
+from otflam.core.nn import IMPALA, conv_encoder, grow, start_orthogonal
 from otflam.core.terms import Terms
 from otflam.lam.config import LapoConfig
 from otflam.lam.model import LAM, Latents, spread
-
-CHANNELS = (16, 32, 32)
-"""Channels of the three stages at scale 1."""
 
 
 class Seen(NamedTuple):
@@ -38,12 +35,12 @@ class Lapo(LAM):
     def __init__(self, config: LapoConfig, size: int, colours: int) -> None:
         super().__init__()
         self.config, self.latent, self.stride = config, config.latent, config.stride
-        self.colours, self.side = colours, size // 2 ** len(CHANNELS)
+        self.colours, self.side = colours, size // 2 ** len(IMPALA)
         self.offsets, self.training_offsets = self._offsets(1), self._offsets(config.reach)
-        widths = [config.scale * channels for channels in CHANNELS]
+        widths = [config.scale * channels for channels in IMPALA]
         self.wide, stacked = widths[-1], config.frames * colours
         self.inverse = self.make_inverse(widths, stacked)
-        self.encode = encoder(stacked, widths, config.blocks)
+        self.encode = conv_encoder(stacked, widths, config.blocks)
         self.act = nn.Linear(config.latent, self.wide * self.side**2)
         up = [2 * self.wide, *reversed(widths)]
         self.decode = nn.Sequential(
@@ -57,7 +54,7 @@ class Lapo(LAM):
     def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
         flat = self.wide * self.side**2
         return nn.Sequential(
-            encoder(inputs, widths, self.config.blocks), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent)
+            conv_encoder(inputs, widths, self.config.blocks), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent)
         )
 
     def _offsets(self, reach: int) -> tuple[int, ...]:
@@ -91,8 +88,11 @@ class Lapo(LAM):
     def name(self, seen: Seen) -> Latents:
         return self.inverse(torch.cat([seen.now, seen.ahead], 1))
 
+    def present(self, seen: Seen) -> Tensor:
+        return self.encode(seen.now)
+
     def imagine_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
-        state = self.encode(seen.now)
+        state = self.present(seen)
         action = self.act(latent).view_as(state)
         return self.decode(torch.cat([state, action], 1)).tanh()
 
@@ -116,7 +116,3 @@ class Lapo(LAM):
 
 def signed(images: Tensor) -> Tensor:
     return 2 * images - 1
-
-
-def encoder(inputs: int, widths: list[int], blocks: int) -> nn.Sequential:
-    return nn.Sequential(*(shrink(a, b, blocks) for a, b in itertools.pairwise([inputs, *widths])))

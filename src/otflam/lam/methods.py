@@ -14,6 +14,7 @@ import torch
 from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError, require_name
 from otflam.core.files import write_json
+from otflam.core.nn import IMPALA
 from otflam.core.provenance import versions
 from otflam.core.release import load_weights, read_release, release_hash, save_weights
 from otflam.core.run import Run
@@ -26,7 +27,7 @@ from otflam.lam.dino import DinoLAM
 from otflam.lam.f_lapo import FactorisedLapo
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.health import check_health, verdict
-from otflam.lam.lapo import CHANNELS, Lapo
+from otflam.lam.lapo import Lapo
 from otflam.lam.m_lapo import MotionLapo
 from otflam.lam.model import LAM, CodeLAM, require_square
 from otflam.lam.pixel import PixelLAM
@@ -65,7 +66,7 @@ class Parts:
 
 def build_lam(config: LamConfig, parts: Parts) -> LAM:
     if isinstance(config, LapoConfig):
-        size = require_square(parts.frames[:2], 2 ** len(CHANNELS), "LAPO")
+        size = require_square(parts.frames[:2], 2 ** len(IMPALA), "LAPO")
         for name in ("reach", "stride", "frames", "scale", "latent"):
             if getattr(config, name) < 1:
                 raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")

@@ -47,6 +47,10 @@ class LAM(nn.Module, ABC):
     def imagine(self, seen: Any, latent: Latents) -> Tensor:
         """The forward half: the future, in the space the model predicts in."""
 
+    @abstractmethod
+    def present(self, seen: Any) -> Tensor:
+        """What the forward half knows before a latent action comes in."""
+
     def current(self, batch: Batch) -> Tensor:
         """The present in that space, by default that of frames: what copying would predict."""
         return batch.images(0)
@@ -121,6 +125,9 @@ class CodeLAM(LAM):
             return batch.at("codes", 0).long()
         with torch.no_grad():
             return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
+
+    def present(self, seen: OverCodes) -> Tensor:
+        return seen.state
 
     def name(self, seen: OverCodes) -> Latents:
         vectors = self.tokenizer.codebook.vectors[seen.codes]

@@ -40,9 +40,9 @@ class Progress:
         """The `start` of a part that is named only when it begins, for other parts come before it."""
         return lambda done, total: self.begin(label, unit)(done, total)
 
-    def part(self, label: str) -> Callable[[int, int], None]:
-        """Name the next part, one that goes through episodes and counts by itself; its `reach` is returned."""
-        self.begin(label, "episodes")
+    def part(self, label: str, unit: str = "episodes") -> Callable[[int, int], None]:
+        """Name the next part, one that counts by itself; its `reach` is returned."""
+        self.begin(label, unit)
         return self.reach
 
     def start(self, done: int, total: int) -> None:

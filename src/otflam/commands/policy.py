@@ -1,0 +1,187 @@
+"""Commands that train agents and let them play."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+
+from otflam.commands.base import Workers, backbone_of, required
+from otflam.core.errors import UserError
+from otflam.core.pool import default_workers
+from otflam.core.training import Hardware
+from otflam.policy.config import PolicyConfig
+from otflam.presets import preset
+from otflam.report.progress import Progress, say
+
+NO_PREFIX = tyro.conf.arg(name="")
+Split = Literal["train", "validation"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the trainings of agents share."""
+
+    prefixes: ClassVar[bool] = True
+
+    config: Annotated[PolicyConfig, NO_PREFIX]
+    out: Path
+    """Folder for the agent; an interrupted training continues there."""
+    labels: int = 8
+    """Labelled episodes."""
+    seed: int = 0
+    """Decides which episodes are labelled, the weights and the batches."""
+    hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    def task(self, data: Path, bar: Progress) -> Any:
+        from otflam.data.store import Store
+        from otflam.policy.train import Task
+
+        chosen = preset(self.preset)
+        given = self.config.decode.steps != chosen.policy.decode.steps  # what the user says counts
+        config = self.config.seeded(self.seed, None if given else chosen.labels.get(self.labels))
+        return Task(Store(data), self.labels, config, self.hardware, self.out, bar.part)
+
+    def tell(self) -> None:
+        say(f"agent: {self.out}")
+
+
+@dataclass(frozen=True)
+class PolicyTrain(Training):
+    """Train an agent: a policy that imitates latent actions, and a decoder from a few labelled episodes."""
+
+    lam: tyro.conf.Positional[Path] = Path()
+    """Folder of a trained latent action model."""
+    data: tyro.conf.Positional[Path] = Path()
+    """The data set: its first half is imitated, labelled episodes come from its third quarter."""
+    grounding: Literal["decode", "relabel"] = "decode"
+    """decode: imitate latents, then decode them (the paper); relabel: decode latents, then imitate actions (ours)."""
+    dino: str | None = None
+    """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
+
+    @classmethod
+    def defaults(cls, name: str) -> PolicyTrain:
+        command = cls(preset(name).policy, Path(), preset=name)
+        for asked in ("lam", "data", "out"):
+            command = required(command, asked)
+        return command
+
+    def run(self) -> None:
+        from otflam.policy.train import train_agent
+
+        with Progress("policy", "steps") as bar:
+            train_agent(self.task(self.data, bar), self.lam, backbone_of(self.lam, self.dino), self.grounding)
+        self.tell()
+
+
+@dataclass(frozen=True)
+class PolicyReference(Training):
+    """Train an agent without latent actions, to compare with."""
+
+    kind: tyro.conf.Positional[Literal["labels-only", "idm", "all-actions"]] = "labels-only"
+    """Imitate the labels alone, what an inverse dynamics model guesses from them, or all true actions (the ceiling)."""
+    data: tyro.conf.Positional[Path] = Path()
+    """The data set."""
+
+    @classmethod
+    def defaults(cls, name: str) -> PolicyReference:
+        command = cls(preset(name).policy, Path(), preset=name)
+        for asked in ("kind", "data", "out"):
+            command = required(command, asked)
+        return command
+
+    def run(self) -> None:
+        from otflam.policy.train import train_reference
+
+        with Progress("policy", "steps") as bar:
+            train_reference(self.task(self.data, bar), self.kind)
+        self.tell()
+
+
+@dataclass(frozen=True)
+class Playing:
+    """What commands that let an agent play share."""
+
+    agent: tyro.conf.Positional[Path]
+    """Folder of an agent."""
+    task: str | None = None
+    """The task to play; by default the one it was trained for."""
+    difficulty: str | None = None
+    """Distractors of the world; by default those it was trained with."""
+    split: Split = "train"
+    """Background videos: those of training, or the held-out ones."""
+    steps: int | None = None
+    """Steps of an episode; by default to its time limit."""
+    seed: int = 0
+    """Which episodes: the same seed gives every agent the same ones."""
+
+    def world(self) -> Any:
+        import dataclasses
+
+        from otflam.envs.world import World
+        from otflam.evaluate.control import agent_world, check_agent
+        from otflam.policy.agent import load_agent
+
+        agent = load_agent(self.agent)
+        world = World(self.task) if agent.about["world"] is None and self.task else agent_world(agent)
+        wanted = {"task": self.task or world.task, "difficulty": self.difficulty or world.difficulty}
+        world = dataclasses.replace(world, **wanted, split=self.split)
+        check_agent(agent, world)
+        return world
+
+
+@dataclass(frozen=True)
+class EvaluateReturn(Playing):
+    """Let an agent play in the simulator and tell its return, beside random play, doing nothing and the expert."""
+
+    episodes: int = 10
+    """Episodes to play."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes."""
+
+    def run(self) -> None:
+        from otflam.envs.experts import packaged_experts
+        from otflam.evaluate.control import EVALUATION, play
+        from otflam.evaluate.stats import bootstrap_interval, interquartile_mean
+
+        world = self.world()
+        players: list[Any] = [self.agent, "random", "zero", *(["expert"] if world.task in packaged_experts() else [])]
+        with Progress(f"play {world.task}", "steps") as bar:
+            for player in players:
+                bar.begin(f"play {player}", "steps")(0, self.episodes * (self.steps or 1000))
+                found = play(
+                    player, world, EVALUATION + self.seed, self.episodes, self.workers, self.steps, bar.advance
+                )
+                low, high = bootstrap_interval([found.tolist()])
+                spread = f"interval {low:.1f} to {high:.1f}, middle half {interquartile_mean(found):.1f}"
+                say(f"{player}: return {found.mean():.1f} ± {found.std(ddof=min(1, len(found) - 1)):.1f} ({spread})")
+
+
+@dataclass(frozen=True)
+class PolicyRun(Playing):
+    """Let an agent play one episode and film it."""
+
+    video: Path = Path("agent.mp4")
+    """The video."""
+
+    def run(self) -> None:
+        from otflam.envs.rollout import episode_seed, rollout
+        from otflam.envs.suite import ControlEnv
+        from otflam.evaluate.control import EVALUATION, load_player
+        from otflam.report.video import write_video
+
+        if self.video.suffix != ".mp4":
+            raise UserError(f"{self.video} is no .mp4 file", "give a name that ends in .mp4")
+        env = ControlEnv(self.world())
+        with Progress(f"play {env.world.task}", "steps") as bar:
+            bar.start(0, self.steps or env.simulation.steps)
+            seed = episode_seed(EVALUATION + self.seed, 0)
+            episode = rollout(env, load_player(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1))
+        env.close()
+        rate = ControlEnv.metadata["render_fps"]
+        write_video(episode.frames, rate, self.video)
+        say(f"return {episode.rewards.sum():.1f} in {len(episode.rewards)} steps: {self.video}")

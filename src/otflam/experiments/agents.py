@@ -1,0 +1,131 @@
+"""Returns of agents and of what they must be compared with, in both worlds."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otflam.core.config import stable_hash, to_json
+from otflam.core.files import patiently
+from otflam.core.provenance import versions
+from otflam.core.run import training_seconds
+from otflam.core.training import Hardware
+from otflam.data.collect import recorded_collection
+from otflam.data.store import Store
+from otflam.envs.experts import POLICIES
+from otflam.evaluate.control import EVALUATION, play, return_metrics
+from otflam.evaluate.control import VERSION as CONTROL_VERSION
+from otflam.evaluate.records import Cell, Metrics
+from otflam.experiments import lams
+from otflam.experiments.datasets import CONTROL, VANILLA, policy_data
+from otflam.policy.agent import VERSION as AGENT_VERSION
+from otflam.policy.clone import VERSION as CLONE_VERSION
+from otflam.policy.config import PolicyConfig
+from otflam.policy.train import Task, clone_key, train_agent, train_reference
+from otflam.presets import preset
+
+SEEDS = (0, 1, 2)
+EPISODES = 10
+RELABEL = "+relabel"
+"""Ends the name of a method whose latents are decoded before they are cloned."""
+RELABELLED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
+REFERENCES = ("labels-only", "idm")
+
+
+@dataclass(frozen=True)
+class Job:
+    method: str
+    data: str
+    labels: int
+    seed: int
+
+
+def plan(size: str, experiment: str) -> list[Job]:
+    """All jobs: the cheap rows first, then those of one budget after those of another, so that clones are shared."""
+    tasks = [policy_data(size, task) for task in CONTROL]
+    worlds = [*tasks, *(task + VANILLA for task in tasks)]
+    jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]
+    methods = [*preset(size).lam, *(name + RELABEL for name in RELABELLED), *REFERENCES]
+    for labels in preset(size).compared:
+        jobs += [Job(method, data, labels, seed) for data in worlds for method in methods for seed in SEEDS]
+    return jobs
+
+
+def needs(job: Job) -> list[str]:
+    return lams.needs(lam_job(job)) if has_lam(job) else [job.data]
+
+
+def has_lam(job: Job) -> bool:
+    return job.method not in (*POLICIES, *REFERENCES, "all-actions")
+
+
+def lam_job(job: Job) -> lams.Job:
+    return lams.Job(job.method.removesuffix(RELABEL), job.data)
+
+
+def config_of(size: str, job: Job) -> PolicyConfig:
+    chosen = preset(size)
+    config = chosen.policy.seeded(job.seed, chosen.labels.get(job.labels))
+    steps = chosen.clone_steps.get(job.method, config.clone.steps)
+    return dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
+
+
+def trained_agent(root: Path, size: str, job: Job) -> Path:
+    """The folder of a job's agent, trained if it is missing."""
+    store, known = Store(root / "data" / job.data), cell(root, size, job)
+    key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
+    out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
+    # All labels of the pool: a reference that knows every action does not depend on a budget.
+    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out)
+    if job.method in (*REFERENCES, "all-actions"):
+        train_reference(task, job.method)
+        return out
+    lam, model = patiently(lambda: lams.trained_lam(root, size, lam_job(job))), lam_job(job)
+    config = preset(size).lam[model.method]
+    eyes = lams.backbone(root, config.size) if isinstance(config, lams.DinoConfig) else None
+    clones = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
+    grounding = "relabel" if job.method.endswith(RELABEL) else "decode"
+    patiently(lambda: train_agent(task, lam, eyes, grounding, clones))
+    return out
+
+
+def measure(root: Path, size: str, job: Job) -> Metrics:
+    """Play with the agent, or with a policy that needs none, on training and on validation backgrounds."""
+    world = recorded_collection(Store(root / "data" / job.data)).world
+    player: Any = job.method if job.method in POLICIES else trained_agent(root, size, job)
+    steps = preset(size).collection.steps if size == "tiny" else None
+    metrics = dict(return_metrics(play(player, world, EVALUATION + job.seed, EPISODES, 1, steps)))
+    if world.difficulty != "vanilla" and job.method not in POLICIES:
+        other = dataclasses.replace(world, split="validation")
+        metrics["return_new_backgrounds"] = float(play(player, other, EVALUATION + job.seed, EPISODES, 1, steps).mean())
+    if isinstance(player, Path):
+        metrics |= {f"{part}_seconds": training_seconds(player / part) for part in ("decoder", "clone")
+                    if (player / part / "metrics.jsonl").exists()}  # fmt: skip
+    return metrics
+
+
+def cell(root: Path, size: str, job: Job) -> Cell:
+    """What a job's result is of."""
+    store = Store(root / "data" / job.data)
+    facts: dict[str, Any] = {"episodes": EPISODES}
+    stage, extra = CONTROL_VERSION, {}
+    if job.method not in POLICIES:
+        facts["policy"] = to_json(config_of(size, job))
+        stage += 100 * CLONE_VERSION + 10_000 * AGENT_VERSION
+    if has_lam(job):
+        model = lams.cell(root, size, lam_job(job))
+        facts["lam"], extra = [model.config, model.stage_version], model.extra
+    return Cell(
+        experiment="control",
+        method=job.method,
+        task=job.data,
+        preset=size,
+        seed=job.seed,
+        config=facts,
+        data_hash=store.hash,
+        stage_version=stage,
+        backgrounds=store.config.get("background_set"),
+        extra=extra | {"labels": job.labels},
+    )

@@ -1,0 +1,59 @@
+"""The network that acts: stacked frames in, a state representation between, what to do out.
+
+Axes: b samples, k c stacked frames and their colours, h w pixels, s state, d outputs.
+"""
+
+from __future__ import annotations
+
+import torch
+from einops import reduce
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.nn import IMPALA, conv_encoder, start_orthogonal
+from otflam.policy.config import ActorConfig
+
+
+class Actor(nn.Module):
+    def __init__(self, config: ActorConfig, size: int, colours: int, outputs: int) -> None:
+        super().__init__()
+        self.config, self.offsets = config, stack_offsets(config)
+        widths = [config.scale * channels for channels in IMPALA]
+        flat = widths[-1] * (size // 2 ** len(IMPALA)) ** 2
+        self.see = conv_encoder(config.frames * colours, widths, config.blocks)
+        self.width = config.state or widths[-1]
+        self.sum_up = nn.Sequential(nn.ReLU6(), nn.Flatten(), nn.Linear(flat, config.state)) if config.state else None
+        self.leave = nn.Linear(self.width, outputs)
+        start_orthogonal(self)
+
+    def state(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b s"]:
+        seen = self.see(2 * stack - 1)
+        summed = reduce(seen, "b c h w -> b c", "mean") if self.sum_up is None else self.sum_up(seen)
+        return nn.functional.relu6(summed)
+
+    def forward(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b d"]:
+        return self.leave(self.state(stack))
+
+    def stacked(self, batch: Batch) -> Float[Tensor, "b kc h w"]:
+        """The observation of a batch; in training it is shifted."""
+        if self.training and self.config.shift:
+            batch = batch._replace(frames=shift_randomly(batch.frames, self.config.shift))
+        return batch.stack(self.config.ahead, self.config.frames)
+
+
+def stack_offsets(config: ActorConfig) -> tuple[int, ...]:
+    """Times of the frames of an observation relative to the action it is for."""
+    return tuple(range(config.ahead + 1 - config.frames, config.ahead + 1))
+
+
+def shift_randomly(frames: UInt8[Tensor, "b k h w c"], most: int) -> UInt8[Tensor, "b k h w c"]:
+    """Move each clip by up to `most` pixels in both directions; what comes in repeats the edge."""
+    count, times, height, width, colours = frames.shape
+    padded, moved = frames.new_empty(count, times, height + 2 * most, width + 2 * most, colours), frames.clone()
+    padded[:, :, most:-most, most:-most] = frames
+    padded[:, :, most:-most, :most], padded[:, :, most:-most, -most:] = frames[:, :, :, :1], frames[:, :, :, -1:]
+    padded[:, :, :most], padded[:, :, -most:] = padded[:, :, most : most + 1], padded[:, :, -most - 1 : -most]
+    for clip, (down, right) in enumerate(torch.randint(0, 2 * most + 1, (count, 2)).tolist()):
+        moved[clip] = padded[clip, :, down : down + height, right : right + width]
+    return moved

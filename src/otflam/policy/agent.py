@@ -1,0 +1,94 @@
+"""An agent: a clone, and for a clone of latents the decoder that turns them into actions. `rollout` takes it.
+
+An agent is one folder: `config.json` and `model.safetensors`. It needs neither the latent action model nor DINO.
+
+Axes: h w c pixels, a actions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import nn
+
+from otflam.core.batch import Batch
+from otflam.core.config import from_json, to_json
+from otflam.core.errors import UserError
+from otflam.core.files import write_json
+from otflam.core.release import load_weights, read_release, save_weights
+from otflam.data.collect import KIND as SIMULATION
+from otflam.data.store import Store
+from otflam.envs.rollout import Observation
+from otflam.policy.clone import ACTIONS, Clone
+from otflam.policy.config import ActionDecoderConfig, ActorConfig
+from otflam.policy.decode import ActionDecoder, said_by
+from otflam.policy.spaces import ActionSpace, LatentSpace
+
+KIND, VERSION = "agent", 1
+
+
+class Agent(nn.Module):
+    """Chooses actions from the latest frames."""
+
+    def __init__(self, clone: Clone, decoder: ActionDecoder | None, about: dict[str, Any]) -> None:
+        super().__init__()
+        self.clone, self.decoder, self.about = clone, decoder, about
+        self._recent: deque[np.ndarray] = deque(maxlen=clone.actor.config.frames)
+
+    @torch.inference_mode()
+    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
+        """The action for the latest frame; before there are enough frames the first one is repeated."""
+        frame, actor = observation.frame, self.clone.actor
+        if frame is None or frame.shape != self.clone.frames:
+            seen = "none" if frame is None else "×".join(map(str, frame.shape))
+            raise UserError(
+                f"frames of {seen} for an agent trained on {'×'.join(map(str, self.clone.frames))}",
+                "make the world with its --size",
+            )
+        if observation.step == 0:
+            self._recent.extend([frame] * actor.config.frames)
+        else:
+            self._recent.append(frame)
+        stack = Batch(torch.from_numpy(np.stack(self._recent))[None], actor.offsets, {}).stack(0, actor.config.frames)
+        if self.decoder is None:
+            return self.clone.space.value(actor(stack))[0].numpy()
+        return self.decoder.act(said_by(actor, stack))[0].numpy()
+
+
+def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Store, **more: Any) -> dict[str, Any]:
+    """What must be known to use an agent, and where it comes from."""
+    world = store.config["world"] if store.meta.get("kind") == SIMULATION else None
+    actions = list(store.columns["actions"].shape)
+    facts = {"kind": KIND, "version": VERSION, "actor": to_json(clone.actor.config), "frames": list(clone.frames)}
+    facts |= {"decoder": None if decoder is None else to_json(decoder), "latent": clone.space.outputs}
+    return facts | {"world": world, "actions": actions[0], "data": store.hash, **more}
+
+
+def save_agent(agent: Agent, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", agent.about)
+    save_weights(agent, folder)
+
+
+def load_agent(folder: Path) -> Agent:
+    """A saved agent, ready to play."""
+    about = read_release(folder, KIND)
+    where = f"{folder / 'config.json'}"
+    actor = from_json(ActorConfig, about["actor"], f"{where}: actor")
+    height, width, colours = about["frames"]
+    if about["decoder"] is None:
+        clone = Clone(actor, (height, width, colours), ActionSpace(about["actions"]), ACTIONS)
+        decoder = None
+    else:
+        clone = Clone(actor, (height, width, colours), LatentSpace(about["latent"]), "latents")
+        config = from_json(ActionDecoderConfig, about["decoder"], f"{where}: decoder")
+        space = ActionSpace(about["actions"], config.discrete)
+        decoder = ActionDecoder(config, clone.actor.width + about["latent"], space)
+    agent = Agent(clone, decoder, about)
+    load_weights(agent, folder)
+    return agent.eval()

@@ -1,0 +1,117 @@
+"""Behaviour cloning (paper §5, F.2): a policy imitates latent actions, or actions, from frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from otflam.core.batch import Batch
+from otflam.core.config import from_json, to_json
+from otflam.core.nn import IMPALA
+from otflam.core.provenance import versions
+from otflam.core.release import load_weights, read_release, save_weights
+from otflam.core.run import Run
+from otflam.core.terms import Terms
+from otflam.core.train import fit, launch
+from otflam.core.training import Hardware, TrainConfig
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.lam.model import require_square
+from otflam.policy.actor import Actor, stack_offsets
+from otflam.policy.config import ActorConfig
+from otflam.policy.spaces import ActionSpace, LatentSpace
+
+KIND = "clone"
+VERSION = 1
+"""Bump when training would give other weights."""
+ACTIONS = "actions"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to imitate: a column of the data, or one derived from them."""
+
+    column: str
+    """Its name."""
+    store: Store | None = None
+    """Where it lies, if not in the data themselves."""
+    inside: tuple[int, ...] = ()
+    """Offsets that must lie inside the episode for a row of it to mean something."""
+
+    def clips(self, data: Store, offsets: Sequence[int], episodes: Sequence[int] | np.ndarray) -> Clips:
+        if self.store is None:
+            return Clips(data, offsets, (self.column,), episodes, inside=self.inside, pad=True)
+        return Clips(data, offsets, (), episodes, {self.column: self.store}, self.inside, pad=True)
+
+    @property
+    def hash(self) -> str | None:
+        return None if self.store is None else self.store.hash
+
+
+class Clone(nn.Module):
+    """Frames to latents or to actions, whichever space it was made for."""
+
+    def __init__(
+        self, config: ActorConfig, frames: tuple[int, int, int], space: LatentSpace | ActionSpace, column: str
+    ) -> None:
+        super().__init__()
+        size = require_square(frames[:2], 2 ** len(IMPALA), "a policy")
+        self.frames, self.column, self.space = frames, column, space
+        self.actor = Actor(config, size, frames[2], space.outputs)
+
+    def forward(self, batch: Batch) -> Terms:
+        raw = self.actor(self.actor.stacked(batch))
+        return Terms({"clone": self.space.loss(raw, batch.at(self.column, 0))}, {})
+
+
+def train_clone(
+    store: Store,
+    episodes: Sequence[int] | np.ndarray,
+    target: Target,
+    config: ActorConfig,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_step: Callable[[int], None] = lambda count: None,
+    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+) -> Clone:
+    """Train a policy to imitate a target on some episodes; or continue, or find it done."""
+    clips = target.clips(store, stack_offsets(config), episodes)
+    height, width, colours = store.columns["frames"].shape
+    fabric = launch(hardware)
+    torch.manual_seed(train.seed)
+    if target.column == ACTIONS:
+        space: LatentSpace | ActionSpace = ActionSpace.of(store)
+    else:
+        space = LatentSpace.of(clips.column(target.column))
+    model = Clone(config, (height, width, colours), space, target.column)
+    about = {"kind": KIND, "version": VERSION, "model": to_json(config), "train": to_json(train)}
+    about |= {"data": store.hash, "episodes": [int(index) for index in episodes], "frames": [height, width, colours]}
+    about |= {"column": target.column, "target": target.hash, "inside": list(target.inside)}
+    about |= {"outputs": space.outputs, "versions": versions("torch", "numpy")}
+    run = Run(out, about, writes=fabric.global_rank == 0)
+    if run.finished:
+        return load_clone(out)
+    fit(model, clips, train, run, fabric, on_start, on_step, on_log)
+    if fabric.global_rank == 0:
+        save_weights(model, out)
+    fabric.barrier()
+    return model.cpu().eval()
+
+
+def load_clone(folder: Path) -> Clone:
+    """A trained clone, ready to use."""
+    about = read_release(folder, KIND)
+    config = from_json(ActorConfig, about["model"], f"{folder / 'config.json'}: model")
+    column, outputs = about["column"], about["outputs"]
+    space = ActionSpace(outputs) if column == ACTIONS else LatentSpace(outputs)
+    height, width, colours = about["frames"]
+    model = Clone(config, (height, width, colours), space, column)
+    load_weights(model, folder)
+    return model.eval()

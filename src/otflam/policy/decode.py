@@ -1,0 +1,112 @@
+"""Actions from the policy's own state representation and its predicted latent (paper §5, F.2), from few labels.
+
+The policy is frozen, so what it says about the labelled frames is computed once, before training.
+
+Axes: b samples, i inputs, a actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from otflam.core.provenance import versions
+from otflam.core.release import load_weights, save_weights
+from otflam.core.run import Run
+from otflam.core.terms import Terms
+from otflam.core.train import fit, launch
+from otflam.core.training import Hardware, TrainConfig
+from otflam.data.clips import Clips, batch_order
+from otflam.data.store import Store
+from otflam.policy.actor import Actor
+from otflam.policy.config import ActionDecoderConfig
+from otflam.policy.spaces import ActionSpace
+
+KIND, VERSION = "action decoder", 1
+CHUNK = 256
+
+
+class Pairs(NamedTuple):
+    """Inputs and the actions that belong to them."""
+
+    inputs: Float[Tensor, "b i"]
+    actions: Float[Tensor, "b a"]
+
+    def to(self, device: torch.device) -> Pairs:
+        return Pairs(self.inputs.to(device), self.actions.to(device))
+
+    def batch(self, size: int, seed: int, step: int, rank: int = 0, world: int = 1) -> Pairs:
+        """Random batch number `step`, or one of `world` equal parts of it."""
+        order = torch.from_numpy(batch_order(len(self.inputs), size, seed, step))
+        chosen = order[rank * size // world : (rank + 1) * size // world]
+        return Pairs(self.inputs[chosen], self.actions[chosen])
+
+
+class ActionDecoder(nn.Module):
+    """A small network from what the frozen policy says to actions."""
+
+    def __init__(self, config: ActionDecoderConfig, inputs: int, space: ActionSpace) -> None:
+        super().__init__()
+        self.space = space
+        layers: list[nn.Module] = []
+        for _ in range(config.layers):
+            layers += [nn.Linear(inputs, config.hidden), nn.ReLU6()]
+            inputs = config.hidden
+        self.layers = nn.Sequential(*layers, nn.Linear(inputs, space.outputs))
+
+    def act(self, inputs: Float[Tensor, "b i"]) -> Float[Tensor, "b a"]:
+        return self.space.value(self.layers(inputs))
+
+    def forward(self, pairs: Pairs) -> Terms:
+        return Terms({"action": self.space.loss(self.layers(pairs.inputs), pairs.actions)}, {})
+
+
+def said_by(actor: Actor, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b i"]:
+    """What a decoder gets of a policy: its state representation and its latent."""
+    state = actor.state(stack)
+    return torch.cat([state, actor.leave(state)], 1)
+
+
+@torch.no_grad()
+def labelled_pairs(actor: Actor, store: Store, episodes: Sequence[int] | np.ndarray) -> Pairs:
+    """What the policy says about every labelled frame of some episodes, and the action taken there."""
+    masked = "action_mask" in store
+    clips = Clips(store, actor.offsets, ("actions", *(["action_mask"] if masked else [])), episodes, pad=True)
+    known = np.flatnonzero(clips.column("action_mask")) if masked else np.arange(len(clips))
+    parts = [clips.gather(known[first : first + CHUNK]) for first in range(0, len(known), CHUNK)]
+    inputs = torch.cat([said_by(actor.eval(), actor.stacked(part)) for part in parts])
+    return Pairs(inputs, torch.cat([part.at("actions", 0) for part in parts]))
+
+
+def train_decoder(
+    pairs: Pairs,
+    config: ActionDecoderConfig,
+    space: ActionSpace,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    about: dict[str, Any],
+    check: Callable[[ActionDecoder], dict[str, float]] | None = None,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_step: Callable[[int], None] = lambda count: None,
+) -> ActionDecoder:
+    """Train a decoder on pairs; or continue, or find it done. `about` says what the pairs are of."""
+    fabric = launch(hardware)
+    torch.manual_seed(train.seed)
+    model = ActionDecoder(config, pairs.inputs.shape[1], space)
+    facts = {"kind": KIND, "version": VERSION, "model": config, "train": train, **about}
+    run = Run(out, facts | {"versions": versions("torch", "numpy")}, writes=fabric.global_rank == 0)
+    if run.finished:
+        load_weights(model, out)
+        return model.eval()
+    fit(model, pairs, train, run, fabric, on_start, on_step, check=None if check is None else lambda: check(model))
+    if fabric.global_rank == 0:
+        save_weights(model, out)
+    fabric.barrier()
+    return model.cpu().eval()

@@ -1,0 +1,79 @@
+"""What a network may put out: latents on a common scale, actions within their bounds, or one of several choices.
+
+Axes: b samples, r raw outputs of a network, d latent, a actions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from otflam.core.errors import UserError
+from otflam.data.store import Store
+
+
+class LatentSpace(nn.Module):
+    """Latents, centred and divided by one number, their overall deviation.
+
+    An error of 1 then means that nothing is known, whatever the method, and the loss is the paper's but for a factor.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.outputs = width
+        self.mean, self.scale = nn.Buffer(torch.zeros(width)), nn.Buffer(torch.ones(()))
+
+    @classmethod
+    def of(cls, latents: Float[np.ndarray, "n d"]) -> LatentSpace:
+        space = cls(latents.shape[1])
+        space.mean.copy_(torch.from_numpy(latents.mean(0)))
+        space.scale.copy_(torch.tensor(max(float(latents.var(0).mean()) ** 0.5, 1e-6)))
+        return space
+
+    def normal(self, latents: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
+        return (latents - self.mean) / self.scale
+
+    def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b r"]:
+        return raw
+
+    def loss(self, raw: Float[Tensor, "b r"], latents: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
+        return F.mse_loss(raw, self.normal(latents))
+
+
+class ActionSpace(nn.Module):
+    """Numbers within bounds, or one of several choices."""
+
+    def __init__(self, width: int, discrete: int = 0) -> None:
+        super().__init__()
+        if discrete and width != 1:
+            raise UserError(f"--discrete {discrete} for {width} action values", "discrete actions are one number each")
+        self.discrete, self.outputs = discrete, discrete or width
+        self.low, self.high = nn.Buffer(-torch.ones(width)), nn.Buffer(torch.ones(width))
+
+    @classmethod
+    def of(cls, store: Store, discrete: int = 0) -> ActionSpace:
+        """The simulator's bounds; for other data those of the labels that are there."""
+        if "actions" not in store:
+            raise UserError(f"{store.path} has no actions", "give labelled data")
+        space, labels = cls(*store.columns["actions"].shape, discrete), np.asarray(store["actions"])
+        low, high = store.meta.get("action_low"), store.meta.get("action_high")
+        space.low.copy_(torch.tensor(labels.min(0).tolist() if low is None else low))
+        space.high.copy_(torch.tensor(labels.max(0).tolist() if high is None else high))
+        if discrete and not (labels.min() >= 0 and labels.max() < discrete):
+            raise UserError(
+                f"{store.path} has an action {labels.max():g}", f"with --discrete {discrete} they count from 0"
+            )
+        return space
+
+    def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b a"]:
+        if self.discrete:
+            return raw.argmax(1, keepdim=True).to(torch.float32)
+        return self.low + (self.high - self.low) * (raw.tanh() + 1) / 2
+
+    def loss(self, raw: Float[Tensor, "b r"], actions: Float[Tensor, "b a"]) -> Float[Tensor, ""]:
+        if self.discrete:
+            return F.cross_entropy(raw, actions[:, 0].long())
+        return F.mse_loss(self.value(raw), actions)
