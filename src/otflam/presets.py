@@ -119,7 +119,7 @@ LAPTOP_LAMS = lams(
     5,
 )
 
-LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256)
+LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
 
 PRESETS = {
     # Tests: seconds.
@@ -201,7 +201,7 @@ PRESETS = {
         {},
         {2: 300, 4: 500, 8: 1000, 16: 1500, 32: 2000},
         (8, 32),
-        52,
+        24,
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.

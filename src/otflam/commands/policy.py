@@ -182,6 +182,6 @@ class PolicyRun(Playing):
             seed = episode_seed(EVALUATION + self.seed, 0)
             episode = rollout(env, load_player(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1))
         env.close()
-        rate = ControlEnv.metadata["render_fps"]
+        rate = float(ControlEnv.metadata["render_fps"])
         write_video(episode.frames, rate, self.video)
         say(f"return {episode.rewards.sum():.1f} in {len(episode.rewards)} steps: {self.video}")

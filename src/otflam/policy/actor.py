@@ -5,6 +5,8 @@ Axes: b samples, k c stacked frames and their colours, h w pixels, s state, d ou
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from einops import reduce
 from jaxtyping import Float, UInt8
@@ -28,9 +30,17 @@ class Actor(nn.Module):
         start_orthogonal(self)
 
     def state(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b s"]:
-        seen = self.see(2 * stack - 1)
+        seen = self.see(self.view(2 * stack - 1))
         summed = reduce(seen, "b c h w -> b c", "mean") if self.sum_up is None else self.sum_up(seen)
         return nn.functional.relu6(summed)
+
+    def view(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b kc h w"]:
+        """Successive frames differ little, so that how fast things move shows better in their differences."""
+        if not self.config.changes:
+            return stack
+        frames = stack.chunk(self.config.frames, 1)
+        steps = [self.config.changes * (after - before) for before, after in itertools.pairwise(frames)]
+        return torch.cat([*steps, frames[-1]], 1)
 
     def forward(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b d"]:
         return self.leave(self.state(stack))

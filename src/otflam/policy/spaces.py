@@ -64,7 +64,8 @@ class ActionSpace(nn.Module):
         space.high.copy_(torch.tensor(labels.max(0).tolist() if high is None else high))
         if discrete and not (labels.min() >= 0 and labels.max() < discrete):
             raise UserError(
-                f"{store.path} has an action {labels.max():g}", f"with --discrete {discrete} they count from 0"
+                f"{store.path} has actions from {labels.min():g} to {labels.max():g}",
+                f"with --discrete {discrete} they are 0 to {discrete - 1}",
             )
         return space
 

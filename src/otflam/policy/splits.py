@@ -18,7 +18,7 @@ from otflam.core.errors import UserError
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 
-Episodes = Int64[np.ndarray, " n"]
+Episodes = Int64[np.ndarray, " _"]
 SHARES = (0.5, 0.25, 0.25)
 
 
