@@ -114,7 +114,7 @@ SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, re
 LAPTOP_LAMS = lams(
     AbstractionConfig(dim=128, mlp=512, dropout=0.0),
     PredictorConfig(128, 2, 4, 512, dropout=0.0, placed=True),
-    PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64),
+    PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
 )
@@ -190,7 +190,7 @@ PRESETS = {
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
         LAPTOP_LAMS,
         lam_trainings(
-            TrainConfig(steps=2000, batch=32, lr=4e-4, schedule="cosine", ramp=50),
+            TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
         ),
         policy(

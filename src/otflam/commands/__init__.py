@@ -15,7 +15,14 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateCarrier, EvaluateControl, EvaluateLam, EvaluateTokenizer, EvaluateTransfer
+from otflam.commands.evaluate import (
+    EvaluateAlignment,
+    EvaluateCarrier,
+    EvaluateControl,
+    EvaluateLam,
+    EvaluateTokenizer,
+    EvaluateTransfer,
+)
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
@@ -51,6 +58,7 @@ COMMANDS: dict[str, type[Command]] = {
     "evaluate transfer": EvaluateTransfer,
     "evaluate carrier": EvaluateCarrier,
     "evaluate lam": EvaluateLam,
+    "evaluate alignment": EvaluateAlignment,
     "evaluate control": EvaluateControl,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,

@@ -67,6 +67,14 @@ class EvaluateLam(Experiment):
 
 
 @dataclass(frozen=True)
+class EvaluateAlignment(Experiment):
+    """Read true actions and distractors from the latents of every method, beside what the state alone tells."""
+
+    def run(self) -> None:
+        self.run_experiment("alignment")
+
+
+@dataclass(frozen=True)
 class EvaluateControl(Experiment):
     """Train agents of every method and their references on both tasks and worlds, and let them play."""
 

@@ -44,7 +44,11 @@ class Training:
         chosen = preset(self.preset)
         given = self.config.decode.steps != chosen.policy.decode.steps  # what the user says counts
         config = self.config.seeded(self.seed, None if given else chosen.labels.get(self.labels))
-        return Task(Store(data), self.labels, config, self.hardware, self.out, bar.part)
+        return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar.part)
+
+    def most(self) -> int:
+        """Episodes to imitate; 0: all of the first half."""
+        return 0
 
     def tell(self) -> None:
         say(f"agent: {self.out}")
@@ -62,6 +66,14 @@ class PolicyTrain(Training):
     """decode: imitate latents, then decode them (the paper); relabel: decode latents, then imitate actions (ours)."""
     dino: str | None = None
     """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
+
+    episodes: int = 0
+    """Imitate at most this many episodes, where features of DINOv2 are dear; 0: all of the first half."""
+
+    def most(self) -> int:
+        if self.episodes < 0:
+            raise UserError(f"--episodes {self.episodes}", "give 0 for all, or how many")
+        return self.episodes
 
     @classmethod
     def defaults(cls, name: str) -> PolicyTrain:

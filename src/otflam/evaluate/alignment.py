@@ -27,7 +27,7 @@ from otflam.lam.methods import load_lam
 from otflam.lam.model import LAM
 from otflam.motion.config import MotionConfig
 from otflam.motion.signal import motion
-from otflam.policy.splits import Splits
+from otflam.policy.splits import Episodes
 
 VERSION = 1
 WIDTH = 256
@@ -36,27 +36,28 @@ SAMPLE = 2048
 """Unlabelled transitions that decide which directions of the present are kept."""
 ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
-Table = Float[np.ndarray, "n f"]
+Table = Float[np.ndarray, "_ _"]
+"""A row for each transition."""
 
 
 def aligned_columns(
     store: Store,
     folder: Path,
     backbone: Backbone | None,
-    splits: Splits,
+    unlabelled: Episodes,
+    episodes: Episodes,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
 ) -> dict[str, Store]:
-    """Latents and their controls for all episodes that are labelled or probed."""
-    used = np.concatenate([splits.pool, splits.probes])
+    """Latents and their controls for some episodes."""
     model = load_lam(folder, backbone)[0]
-    sample = Clips(store, model.offsets, (), splits.unlabelled, pad=True).batch(SAMPLE, 0, 0)
+    clips = Clips(store, model.offsets, (), unlabelled, pad=True)
 
     def still(lam: LAM) -> Callable[[Batch], Tensor]:
         return lambda batch: lam.infer(frozen_future(batch))
 
     def present(lam: LAM) -> Callable[[Batch], Tensor]:
-        # One batch at a time: a backbone that runs on the way needs much memory.
-        parts = [_part(sample, first) for first in range(0, SAMPLE, 64)]
+        # In small batches: a backbone that runs on the way needs much memory.
+        parts = [clips.batch(64, 0, number) for number in range(SAMPLE // 64)]
         mean, axes = principal_axes(torch.cat([lam.present(lam.look(part)).flatten(1) for part in parts]), WIDTH)
         return lambda batch: (lam.present(lam.look(batch)).flatten(1) - mean) @ axes
 
@@ -64,19 +65,14 @@ def aligned_columns(
         return lambda batch: raw_motion(batch, lam.stride)
 
     def column(name: str, width: int, function: Callable[[LAM], Callable[[Batch], Tensor]]) -> Store:
-        with torch.inference_mode():
-            return derive_with(store, folder, backbone, name, width, function, used, on_part)
+        return derive_with(store, folder, backbone, name, width, function, episodes, on_part)
 
     return {
-        "latents": label_store(store, folder, backbone, used, on_part),
+        "latents": label_store(store, folder, backbone, episodes, on_part),
         "present": column("present", WIDTH, present),
         "still": column("still", model.latent, still),
-        "motion": column("motion", raw_motion(_part(sample, 0), model.stride).shape[1], moved),
+        "motion": column("motion", raw_motion(clips.batch(1, 0, 0), model.stride).shape[1], moved),
     }
-
-
-def _part(batch: Batch, first: int) -> Batch:
-    return Batch(batch.frames[first : first + 64], batch.offsets, {})
 
 
 def frozen_future(batch: Batch) -> Batch:
@@ -108,8 +104,12 @@ def episodes_of(store: Store, column: Store, name: str, episodes: Sequence[int] 
 
 
 def r2_score(guess: Table, truth: Table) -> float:
-    """Share of the variance of all outputs together that is explained; below 0 is worse than their means."""
-    return float(1 - np.square(guess - truth).sum() / np.square(truth - truth.mean(0)).sum())
+    """Share of the variance of all outputs together that is explained; below 0 is worse than their means.
+
+    Not a number where nothing varies, e.g. a background that never turns around.
+    """
+    spread = np.square(truth - truth.mean(0)).sum()
+    return float(1 - np.square(guess - truth).sum() / spread) if spread else float("nan")
 
 
 def ridge_guess(inputs: list[Table], outputs: list[Table], unseen: Table) -> Table:
@@ -140,20 +140,21 @@ def ridge(inputs: Table, outputs: Table) -> Callable[[float], Callable[[Table], 
     return at
 
 
-def leakage(store: Store, latents: Store, splits: Splits, stride: int) -> dict[str, float]:
+def leakage(
+    store: Store, known: list[Table], pool: Episodes, unseen: list[Table], probes: Episodes, stride: int
+) -> dict[str, float]:
     """How much of the change of each group of distractors a linear probe reads from held-out latents."""
     names = {"camera": "distractor_r2", "colour": "colour_r2", "background": "background_r2"}
     fields = store.meta.get("distractor_fields")
     if fields is None or store.config["world"]["difficulty"] == "vanilla":
         return dict.fromkeys(names.values(), float("nan"))
-    known, unseen = (episodes_of(store, latents, "latents", part, stride) for part in (splits.pool, splits.probes))
     found = {}
     for group, name in names.items():
         first, last = fields[group]
         first = last - 1 if group == "background" else first  # which video it is does not change
         changes = [
             [_change(store.episode(int(index), "distractors")[:, first:last], stride) for index in part]
-            for part in (splits.pool, splits.probes)
+            for part in (pool, probes)
         ]
         guess = ridge_guess(known, changes[0], np.concatenate(unseen))
         found[name] = r2_score(guess, np.concatenate(changes[1]))
@@ -162,3 +163,8 @@ def leakage(store: Store, latents: Store, splits: Splits, stride: int) -> dict[s
 
 def _change(state: Float32[np.ndarray, "t f"], stride: int) -> Table:
     return (state[stride:] - state[:-stride]).astype(np.float64)
+
+
+def actions_of(store: Store, episodes: Episodes, last: int) -> list[Table]:
+    """True actions, without those of the rows whose transition leaves the episode."""
+    return [np.asarray(store.episode(int(index), "actions"))[: -last or None] for index in episodes]

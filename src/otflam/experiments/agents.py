@@ -20,6 +20,7 @@ from otflam.evaluate.control import VERSION as CONTROL_VERSION
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
 from otflam.experiments.datasets import CONTROL, VANILLA, policy_data
+from otflam.lam.config import DinoConfig
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
@@ -72,19 +73,24 @@ def config_of(size: str, job: Job) -> PolicyConfig:
     return dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
 
 
+def most(size: str, job: Job) -> int:
+    """Episodes to imitate: those with stored features where features are dear, else all."""
+    dear = has_lam(job) and isinstance(preset(size).lam[lam_job(job).method], DinoConfig)
+    return preset(size).featured if dear else 0
+
+
 def trained_agent(root: Path, size: str, job: Job) -> Path:
     """The folder of a job's agent, trained if it is missing."""
     store, known = Store(root / "data" / job.data), cell(root, size, job)
     key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
     # All labels of the pool: a reference that knows every action does not depend on a budget.
-    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out)
+    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
     if job.method in (*REFERENCES, "all-actions"):
         train_reference(task, job.method)
         return out
     lam, model = patiently(lambda: lams.trained_lam(root, size, lam_job(job))), lam_job(job)
-    config = preset(size).lam[model.method]
-    eyes = lams.backbone(root, config.size) if isinstance(config, lams.DinoConfig) else None
+    eyes = lams.eyes_of(root, size, model)
     clones = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     grounding = "relabel" if job.method.endswith(RELABEL) else "decode"
     patiently(lambda: train_agent(task, lam, eyes, grounding, clones))
@@ -112,7 +118,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     facts: dict[str, Any] = {"episodes": EPISODES}
     stage, extra = CONTROL_VERSION, {}
     if job.method not in POLICIES:
-        facts["policy"] = to_json(config_of(size, job))
+        facts |= {"policy": to_json(config_of(size, job)), "most": most(size, job)}
         stage += 100 * CLONE_VERSION + 10_000 * AGENT_VERSION
     if has_lam(job):
         model = lams.cell(root, size, lam_job(job))

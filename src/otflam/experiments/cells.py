@@ -11,7 +11,7 @@ import torch
 
 from otflam.core.pool import run_jobs
 from otflam.evaluate.records import find_record, write_record
-from otflam.experiments import agents, lams, tokenizers
+from otflam.experiments import agents, alignments, lams, tokenizers
 from otflam.experiments.datasets import prepare_data
 
 EXPERIMENTS: dict[str, ModuleType] = {
@@ -19,6 +19,7 @@ EXPERIMENTS: dict[str, ModuleType] = {
     "tokenizer": tokenizers,
     "carrier": tokenizers,
     "lam": lams,
+    "alignment": alignments,
     "control": agents,
 }
 """Where an experiment's jobs are planned (`plan`), named (`cell`), given their data (`needs`) and done (`measure`)."""

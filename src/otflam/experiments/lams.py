@@ -23,12 +23,12 @@ from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam.config import DinoConfig, OTFConfig
 from otflam.lam.features import Backbone
 from otflam.lam.health import HELD_OUT
-from otflam.lam.methods import VERSION, train_lam
+from otflam.lam.methods import VERSION, load_lam, train_lam
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
 
-COMPARED = ("otf-lam-pixel", "lapo-256")
-"""Methods that are also trained on an expert without noise."""
+COMPARED = ("lapo-256",)
+"""Methods that are also trained on an expert without noise, to see what the noise does."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,17 @@ def backbone(root: Path, pixels: int) -> Backbone:
         ) from None
 
 
+def eyes_of(root: Path, size: str, job: Job) -> Backbone | None:
+    """The backbone that a job's model needs, if it needs one."""
+    config = preset(size).lam[job.method]
+    return backbone(root, config.size) if isinstance(config, DinoConfig) else None
+
+
+def stride_of(folder: Path) -> int:
+    """How far ahead a trained model looks."""
+    return load_lam(folder)[0].offsets[-1]
+
+
 def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
     """Episodes to train on and to watch the health on; where features are dear, fewer train."""
     train, held = split_episodes(store, SHARE, 1 - SHARE)
@@ -92,7 +103,7 @@ def trained_lam(root: Path, size: str, job: Job) -> Path:
     tokenizer = None
     if isinstance(config, OTFConfig):
         tokenizer = trained(root, size, vocabulary(job), chosen.tokenizer, job.seed)[1]
-    eyes = backbone(root, config.size) if isinstance(config, DinoConfig) else None
+    eyes = eyes_of(root, size, job)
     cpu = Hardware(accelerator="cpu")
     train_lam(job.method, store, split(size, job, store), config, training, cpu, out, tokenizer, eyes)
     return out

@@ -70,6 +70,8 @@ class PixelConfig(OTFConfig):
     """Width of the projected code usage that modulates every stage; 0 leaves the modulation out."""
     head: int = 128
     """Channels at the start of the RGB head; each upsampling halves them."""
+    drawn: int = 1
+    """Pixels along a side that each place of the last layer draws at once: 2 saves most of the head's time."""
     residual: bool = True
     """Predict the change of the frame; otherwise the frame itself."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +58,14 @@ def derive_with(
     # Each frame's features are read once here, so storing them would gain nothing; those that are stored are used.
     columns = stored_columns(model, parts, store, episodes, on_part, online=True)
     featured = find_features(store, folder, backbone)
-    compute = function(model)
+
+    @cache
+    def prepared() -> Callable[[Batch], Tensor]:
+        return function(model)  # late: it may be costly, and the column may be there already
 
     def episode(index: int) -> np.ndarray:
         known = {FEATURES: featured[1]} if featured is not None and index in featured[0] else {}
-        return label_episode(compute, model, width, store, index, columns | known)
+        return label_episode(prepared(), model, width, store, index, columns | known)
 
     return derive(store, name, release_hash(folder), Column("float32", (width,)), episode, on_part(name), episodes)
 

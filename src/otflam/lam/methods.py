@@ -73,6 +73,8 @@ def build_lam(config: LamConfig, parts: Parts) -> LAM:
         return LAPOS[type(config)](config, size, parts.frames[2])
     size, tokenizer = require_square(parts.frames[:2], 1, "OTF-LAM"), check_tokenizer(config, parts)
     if isinstance(config, PixelConfig):
+        if config.drawn < 1 or size % config.drawn:
+            raise UserError(f"--drawn {config.drawn} for frames of {size} pixels", "choose a divisor")
         return PixelLAM(config, tokenizer, size, parts.frames[2])
     if parts.width is None:
         raise UserError("otf-lam-dino needs a DINOv2 backbone", "give --dino DIR (see 'otflam dino prepare --help')")

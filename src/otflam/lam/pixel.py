@@ -40,7 +40,7 @@ class PixelLAM(CodeLAM):
         self.state = StateEncoder(config, colours, tokenizer.config.codebook.codes)
         self.abstraction = ActionAbstraction(config.abstraction, state, code, tokens)
         self.predictor = TokenPredictor(config.predictor, state, config.abstraction.latent, tokens)
-        self.head = RGBHead(config.predictor.dim, config.head, config.blocks, config.side, size, colours)
+        self.head = RGBHead(config, size, colours)
 
     def look(self, batch: Batch) -> Seen:
         frame, codes = batch.images(0), self.codes(batch)
@@ -79,19 +79,21 @@ class StateEncoder(nn.Module):
 class RGBHead(nn.Module):
     """Tokens back to pixels: a 1×1 convolution, then doublings with half the channels each."""
 
-    def __init__(self, inputs: int, channels: int, blocks: int, side: int, size: int, colours: int) -> None:
+    def __init__(self, config: PixelConfig, size: int, colours: int) -> None:
         super().__init__()
-        self.side, self.size = side, size
-        layers: list[nn.Module] = [nn.Conv2d(inputs, channels, 1)]
-        while 2 * side <= size:
+        self.side, self.size, drawn = config.side, size // config.drawn, config.drawn
+        side, channels = config.side, config.head
+        layers: list[nn.Module] = [nn.Conv2d(config.predictor.dim, channels, 1)]
+        while 2 * side <= self.size:
             fewer, side = max(LEAST, channels // 2), 2 * side
-            layers += [nn.GELU(), grow(channels, fewer, blocks)]
+            layers += [nn.GELU(), grow(channels, fewer, config.blocks)]
             channels = fewer
-        self.grow, self.leave = nn.Sequential(*layers, nn.GELU()), nn.Conv2d(channels, colours, 3, padding=1)
+        self.grow = nn.Sequential(*layers, nn.GELU())
+        self.leave, self.spread = nn.Conv2d(channels, colours * drawn**2, 3, padding=1), nn.PixelShuffle(drawn)
 
     def forward(self, tokens: Float[Tensor, "b n s"]) -> Float[Tensor, "b c h w"]:
         grown = self.grow(rearrange(tokens, "b (u v) s -> b s u v", u=self.side))
-        return self.leave(rescale(grown, self.size))
+        return self.spread(self.leave(rescale(grown, self.size)))
 
 
 def rescale(images: Float[Tensor, "b c h w"], size: int) -> Float[Tensor, "b c s s"]:

@@ -53,12 +53,18 @@ class Task:
     config: PolicyConfig
     hardware: Hardware
     out: Path
+    most: int = 0
+    """Imitate at most this many episodes, where labelling them is dear; 0: all of the first half."""
     on_part: Parts = no_part
     """Told the name of every part of the work."""
 
     @property
     def splits(self) -> Splits:
         return Splits.of(self.store)
+
+    @property
+    def unlabelled(self) -> Episodes:
+        return self.splits.unlabelled[: self.most or None]
 
     @property
     def labelled(self) -> Episodes:
@@ -97,11 +103,11 @@ def train_agent(
     model, _ = load_lam(lam, backbone)
     inside, labelled = (model.offsets[-1],), task.labelled
     about = {"lam": release_hash(lam), "stride": model.stride, "grounding": grounding}
-    latents = label_store(task.store, lam, backbone, np.union1d(task.splits.unlabelled, task.splits.pool), task.on_part)
-    target = Target(LATENTS, latents, inside)
+    latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part)
     if grounding == "relabel":
-        return _relabelled(task, target, about)
-    clone = task.clone("clone", clones or task.out / "clone", task.splits.unlabelled, target)
+        known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part)
+        return _relabelled(task, latents, known, inside, about)
+    clone = task.clone("clone", clones or task.out / "clone", task.unlabelled, Target(LATENTS, latents, inside))
     pairs = labelled_pairs(clone.actor, task.store, labelled)
     held = labelled_pairs(clone.actor, task.store, task.splits.probes)
     facts = about | {"labelled": labelled.tolist(), "data": task.store.hash}
@@ -119,22 +125,23 @@ def _decode(task: Task, pairs: Pairs, held: Pairs, out: Path, about: dict[str, A
     return train_decoder(pairs, task.config.decoder, space, task.config.decode, task.hardware, out, about, check)
 
 
-def _relabelled(task: Task, target: Target, about: dict[str, Any]) -> Agent:
-    assert target.store is not None
-    columns, labelled = {LATENTS: target.store}, task.labelled
+def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...], about: dict[str, Any]) -> Agent:
+    """Learn to decode the latents of labelled transitions, guess all other actions, and imitate them."""
+    labelled = task.labelled
 
-    def seen(episodes: Any) -> Clips:
-        return Clips(task.store, (0,), (ACTIONS,), episodes, columns, target.inside)
+    def seen(episodes: Any, column: Store = latents) -> Clips:
+        return Clips(task.store, (0,), (ACTIONS,), episodes, {LATENTS: column}, inside)
 
-    space = LatentSpace.of(seen(task.splits.unlabelled).column(LATENTS))
+    space = LatentSpace.of(seen(task.unlabelled).column(LATENTS))
     facts = about | {"labelled": labelled.tolist(), "data": task.store.hash}
-    pairs = latent_pairs(space, seen(labelled))
-    decoder = _decode(task, pairs, pairs, task.out / "decoder", facts)
-    key = release_hash(task.out / "decoder")
-    guess = partial(guess_from_latents, decoder, space)
-    relabelled = relabel(task.store, guess, seen, key, labelled, task.splits.unlabelled, task.on_part("relabel"))
-    episodes = np.concatenate([task.splits.unlabelled, labelled])
-    return task.finish(task.clone("clone", task.out / "clone", episodes, relabelled), None, **about)
+    others = np.setdiff1d(task.splits.pool, labelled)
+    pairs = latent_pairs(space, seen(labelled, known))
+    held = latent_pairs(space, seen(others, known)) if len(others) else pairs
+    decoder = _decode(task, pairs, held, task.out / "decoder", facts)
+    key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)
+    target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.on_part("relabel"))
+    episodes = np.concatenate([task.unlabelled, labelled])
+    return task.finish(task.clone("clone", task.out / "clone", episodes, target), None, **about)
 
 
 def train_reference(task: Task, kind: Reference) -> Agent:

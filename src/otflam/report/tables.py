@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from otflam.core.errors import require_name
-from otflam.evaluate.records import read_records
 from otflam.evaluate.stats import estimate
+from otflam.report.markdown import chosen, fastest, group, markdown, over_seeds
+from otflam.report.policy_tables import alignment_table, brief_alignment_table, control_table, paired_alignment_table
 
 PAPER_DROP = {("otf", 1): 49.3, ("otf", 2): 20.5, ("monolithic", 1): 64.8, ("monolithic", 2): 58.2}
 """Drop in per cent, walker-run to cheetah-run, Table 1 of the paper."""
 
 
-def group(records: Iterable[dict[str, Any]], *keys: str) -> dict[tuple, list[dict[str, Any]]]:
-    """Records by the values of some fields, in the order of their first appearance."""
-    groups: dict[tuple, list[dict[str, Any]]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
-    return groups
-
-
-def over_seeds(records: list[dict[str, Any]], metric: str, scale: float = 1.0, digits: int = 3) -> str:
-    """Mean ± half of the 95 % interval, or a single value."""
-    values = [scale * record["metrics"][metric] for record in records if record["metrics"][metric] is not None]
-    if not values:
-        return "–"
-    result = estimate(values)
-    return f"{result.mean:.{digits}f}" + (f" ± {result.half:.{digits}f}" if result.count > 1 else "")
-
-
-def fastest(records: list[dict[str, Any]], metric: str) -> str:
-    """Seconds of the fastest seed: others may have shared their core."""
-    return f"{min(record['metrics'][metric] for record in records):.0f}"
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]]
-    return "\n".join(lines) + "\n"
-
-
 def transfer_table(folder: Path, size: str) -> str:
     """Table 1 with intervals, normalised errors, and the paper's drops beside ours."""
-    chosen = [record for record in read_records(folder, "transfer") if record["preset"] == size]
+    records = chosen(folder, "transfer", size)
     rows = []
-    for (task, order, method), found in sorted(group(chosen, "task", "order", "method").items(), reverse=True):
+    for (task, order, method), found in sorted(group(records, "task", "order", "method").items(), reverse=True):
         paper = PAPER_DROP[method, order] if task.startswith("walker") else None
         rows.append(
             [
@@ -75,8 +47,8 @@ def transfer_table(folder: Path, size: str) -> str:
 
 def tokenizer_table(folder: Path, size: str) -> str:
     """Held-out errors and statistics of codes for every vocabulary and variant."""
-    chosen = [record for record in read_records(folder, "tokenizer") if record["preset"] == size]
-    groups = group(chosen, "task", "codes", "variant")
+    records = chosen(folder, "tokenizer", size)
+    groups = group(records, "task", "codes", "variant")
     names = ("nmse", "shuffled_nmse", "kmeans_nmse", "moving_perplexity", "active_codes", "place_information")
     names += ("overlap", "ablation_in_area", "locality", "non_redundancy")
     rows = [
@@ -91,22 +63,22 @@ def tokenizer_table(folder: Path, size: str) -> str:
 
 def carrier_table(folder: Path, size: str) -> str:
     """Which features know the motion on unseen digits, and which the digit."""
-    chosen = [record for record in read_records(folder, "carrier") if record["preset"] == size]
+    records = chosen(folder, "carrier", size)
     rows = []
-    for (method,), found in sorted(group(chosen, "method").items(), reverse=True):
+    for (method,), found in sorted(group(records, "method").items(), reverse=True):
         for name, view in {"histogram": "codes, without place", "latent": "codes, in place"}.items():
             both = [over_seeds(found, f"{name}_{what}_accuracy") for what in ("motion", "digit")]
             rows.append([f"{method} {view}", *both])
-    if chosen:  # the raw signal is the same whoever encodes it
-        rows.append(["raw motion", *(over_seeds(chosen[:1], f"raw_{what}_accuracy") for what in ("motion", "digit"))])
+    if records:  # the raw signal is the same whoever encodes it
+        rows.append(["raw motion", *(over_seeds(records[:1], f"raw_{what}_accuracy") for what in ("motion", "digit"))])
     return markdown(["features", "motion on digits 5-9 (chance 0.048)", "digit among 0-4 (chance 0.2)"], rows)
 
 
 def paired_table(folder: Path, size: str) -> str:
     """The claim itself: monolithic minus OTF at the same seed."""
-    chosen = [record for record in read_records(folder, "transfer") if record["preset"] == size]
+    records = chosen(folder, "transfer", size)
     rows = []
-    for (task, order), found in sorted(group(chosen, "task", "order").items(), reverse=True):
+    for (task, order), found in sorted(group(records, "task", "order").items(), reverse=True):
         by = {(record["method"], record["seed"]): record["metrics"] for record in found}
         seeds = [seed for method, seed in by if method == "otf" and ("monolithic", seed) in by]
         pairs = [(by["monolithic", seed], by["otf", seed]) for seed in seeds]
@@ -120,9 +92,9 @@ def paired_table(folder: Path, size: str) -> str:
 
 def lam_table(folder: Path, size: str) -> str:
     """Is every latent action model healthy?"""
-    chosen = [record for record in read_records(folder, "lam") if record["preset"] == size]
+    records = chosen(folder, "lam", size)
     rows = []
-    for (task, method), found in sorted(group(chosen, "task", "method").items()):
+    for (task, method), found in sorted(group(records, "task", "method").items()):
         name = f"{method} ({found[0]['backbone']})" if "backbone" in found[0] else method
         gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
         errors = [over_seeds(found, metric, 1.0, 5) for metric in ("error", "error_shuffled", "error_copied")]
@@ -139,6 +111,13 @@ TABLES = {
     "tokenizer": tokenizer_table,
     "carrier": carrier_table,
     "lam": lam_table,
+    "alignment": lambda folder, size: (
+        alignment_table(folder, size)
+        + "\nDifference from LAPO-256, paired by seed:\n\n"
+        + paired_alignment_table(folder, size)
+    ),
+    "alignment_brief": brief_alignment_table,
+    "control": control_table,
 }
 
 

@@ -1,0 +1,177 @@
+"""What latents know: probes against an independent implementation, controls, leakage; returns and their statistics."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score as sklearn_r2
+from sklearn.preprocessing import StandardScaler
+
+from otflam.core.batch import Batch
+from otflam.core.training import Hardware
+from otflam.data.collect import collect
+from otflam.data.store import Store
+from otflam.evaluate.alignment import (
+    actions_of,
+    aligned_columns,
+    episodes_of,
+    frozen_future,
+    leakage,
+    principal_axes,
+    r2_score,
+    ridge,
+    ridge_guess,
+)
+from otflam.evaluate.records import Cell, read_records, write_record
+from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
+from otflam.experiments import agents, alignments
+from otflam.experiments.datasets import prepare_data
+from otflam.lam.label import label_store
+from otflam.lam.methods import load_lam, train_lam
+from otflam.policy.splits import Splits
+from otflam.presets import preset
+from otflam.report.tables import TABLES
+
+TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
+
+
+def test_ridge_is_sklearn_s() -> None:
+    rng = np.random.default_rng(0)
+    inputs, weights = rng.normal(2, [1, 5, 0.1], (200, 3)), rng.normal(size=(3, 2))
+    outputs = inputs @ weights + rng.normal(size=(200, 2))
+    scaler = StandardScaler().fit(inputs)
+    for alpha in (1e-4, 1.0, 100.0):
+        reference = Ridge(alpha=alpha * 200).fit(scaler.transform(inputs), outputs)
+        assert np.allclose(
+            ridge(inputs, outputs)(alpha)(inputs), reference.predict(scaler.transform(inputs)), atol=1e-4
+        )
+
+
+def test_r2_weighs_outputs_by_their_variance() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=(50, 3)) * [1, 3, 0.2]
+    guess = truth + rng.normal(size=(50, 3))
+    assert r2_score(guess, truth) == pytest.approx(sklearn_r2(truth, guess, multioutput="variance_weighted"))
+
+
+def test_the_ridge_chooses_its_strength_on_other_episodes() -> None:
+    """Sixty inputs that tell nothing would be fitted by ten samples; a strong ridge leaves them alone."""
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=(20, 60)) for _ in range(4)]
+    outputs = [rng.normal(size=(20, 1)) for _ in range(4)]
+    unseen, truth = rng.normal(size=(500, 60)), rng.normal(size=(500, 1))
+    assert r2_score(ridge_guess(inputs, outputs, unseen), truth) > -0.3
+    assert r2_score(ridge(np.concatenate(inputs), np.concatenate(outputs))(1e-4)(unseen), truth) < -1
+    signal = [rows[:, :1] * 2 for rows in inputs]
+    assert r2_score(ridge_guess(inputs, signal, unseen), unseen[:, :1] * 2) > 0.99
+
+
+def test_principal_axes_keep_what_varies() -> None:
+    rows = torch.randn(300, 5, generator=torch.Generator().manual_seed(0)) * torch.tensor([9.0, 1e-3, 5.0, 1e-3, 2.0])
+    mean, axes = principal_axes(rows, 8)
+    assert axes.shape == (5, 8) and not axes[:, 5:].any()
+    kept = (rows - mean) @ axes[:, :3]
+    assert kept.square().sum().item() == pytest.approx((rows - mean).square().sum().item(), rel=1e-4)
+
+
+def test_a_frozen_future_repeats_the_present_and_forgets_codes() -> None:
+    frames = torch.arange(2 * 4 * 2 * 2 * 3, dtype=torch.uint8).view(2, 4, 2, 2, 3)
+    columns = {"codes": torch.zeros(2, 4, 3), "features": torch.arange(8.0).view(2, 4)}
+    still = frozen_future(Batch(frames, (-1, 0, 1, 2), columns))
+    assert torch.equal(still.frames, frames[:, [0, 1, 1, 1]])
+    assert still.columns.keys() == {"features"}
+    assert torch.equal(still.columns["features"], columns["features"][:, [0, 1, 1, 1]])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    plan = dataclasses.replace(TINY.collection, episodes=8, noise=0.5)
+    return collect(plan, tmp_path_factory.mktemp("align") / "data", 1)
+
+
+def test_columns_of_a_real_model(store: Store, tmp_path: Path) -> None:
+    """Latents and controls of the same transitions; the state-only row does not change with the future."""
+    folder, splits = tmp_path / "lam", Splits.of(store)
+    train_lam("lapo-128", store, ([0, 1], [2]), TINY.lam["lapo-128"], TINY.lam_training["lapo-128"], CPU, folder)
+    model, last = load_lam(folder)[0], 1
+    columns = aligned_columns(store, folder, None, splits.unlabelled, splits.pool)
+    lengths = {name: [len(rows) for rows in episodes_of(store, column, name, splits.pool, last)]
+               for name, column in columns.items()}  # fmt: skip
+    wanted = [len(rows) for rows in actions_of(store, splits.pool, last)]
+    assert lengths == dict.fromkeys(columns, wanted)
+    latents = episodes_of(store, columns["latents"], "latents", splits.pool, last)
+    still = episodes_of(store, columns["still"], "still", splits.pool, last)
+    assert latents[0].shape == still[0].shape and not np.allclose(latents[0], still[0])
+    assert label_store(store, folder, None, splits.pool).path == columns["latents"].path
+    assert model.stride == 1
+
+
+def test_leakage_reads_the_camera_from_latents_that_hold_it(store: Store) -> None:
+    splits, (first, last) = Splits.of(store), store.meta["distractor_fields"]["camera"]
+    episodes = {int(index): store.episode(int(index), "distractors") for index in range(8)}
+    moves = {index: rows[2:, first:last] - rows[:-2, first:last] for index, rows in episodes.items()}
+    exact = {index: np.concatenate([rows, rows @ np.ones((4, 8))], 1) for index, rows in moves.items()}
+    known, unseen = ([exact[int(index)] for index in part] for part in (splits.pool, splits.probes))
+    found = leakage(store, known, splits.pool, unseen, splits.probes, 2)
+    assert found["distractor_r2"] > 0.99
+    noise = np.random.default_rng(0)
+    blind = [[noise.normal(size=rows.shape) for rows in part] for part in (known, unseen)]
+    assert leakage(store, blind[0], splits.pool, blind[1], splits.probes, 2)["distractor_r2"] < 0.2
+
+
+@given(st.lists(st.floats(-100, 100), min_size=4, max_size=30))
+def test_the_middle_half(values: list[float]) -> None:
+    ordered = np.sort(values)
+    cut = len(values) // 4
+    assert interquartile_mean(values) == pytest.approx(float(ordered[cut : len(values) - cut].mean()), abs=1e-6)
+
+
+def test_intervals_and_deviations() -> None:
+    groups = np.random.default_rng(0).normal(100, 10, (3, 200)).tolist()
+    low, high = bootstrap_interval(groups)
+    assert low < 100 < high and high - low < 6
+    assert bootstrap_interval(groups) == (low, high)
+    assert rms_deviation(groups) == pytest.approx(np.sqrt(np.mean([scipy_stats.tvar(group) for group in groups])))
+
+
+def test_cells_and_their_tables(tmp_path: Path) -> None:
+    """The recorded experiments' own functions, on the smallest data, down to the tables."""
+    root, records = tmp_path / "root", tmp_path / "records"
+    data = "cheetah-run-noisy"
+    for name in agents.needs(agents.Job("lapo-256", data, 1, 0)):
+        prepare_data(root, "tiny", name, 1)
+    jobs = [agents.Job("random", data, 0, 0), agents.Job("all-actions", data, 0, 0), agents.Job("expert", data, 0, 0)]
+    jobs += [agents.Job(method, data, 1, 0) for method in ("lapo-256", "lapo-256+relabel", "labels-only", "idm")]
+    for job in jobs:
+        metrics = agents.measure(root, "tiny", job)
+        write_record(records, agents.cell(root, "tiny", job), metrics, 0.0, "test")
+    table = TABLES["control"](records, "tiny")
+    assert table.count("\n") == 2 + len(jobs) and "lapo-256+relabel" in table
+    job = alignments.Job("lapo-256", data, 1, 0)
+    metrics = alignments.measure(root, "tiny", job)
+    names = {"action_r2", "action_mse", "action_r2_gain", "distractor_r2", "present_r2", "still_r2", "motion_r2"}
+    assert names <= metrics.keys()
+    assert metrics["action_r2_gain"] == pytest.approx(metrics["action_r2"] - metrics["present_r2"])  # ty: ignore
+    cell: Cell = alignments.cell(root, "tiny", job)
+    write_record(records, cell, metrics, 0.0, "test")
+    (record,) = read_records(records, "alignment")
+    assert record["labels"] == 1 and len(record["metrics"]["curve_mse"]) == len(record["metrics"]["curve_steps"]) == 2
+    assert "lapo-256" in TABLES["alignment"](records, "tiny")
+
+
+def test_plans_have_floor_and_ceiling_in_every_world() -> None:
+    for size in ("laptop", "paper"):
+        jobs = agents.plan(size, "control")
+        for data in {job.data for job in jobs}:
+            methods = {job.method for job in jobs if job.data == data}
+            assert {"random", "zero", "expert", "all-actions", "labels-only", "idm", *preset(size).lam} <= methods
+        assert len(set(jobs)) == len(jobs)
+    assert {job.labels for job in alignments.plan("laptop", "alignment")} == set(preset("laptop").labels)
