@@ -259,3 +259,15 @@ def test_bad_input_is_one_clear_line() -> None:
 def test_mujoco_is_the_supported_one() -> None:
     assert mujoco.__version__.startswith("3.")
     assert World().quality == "fast"
+
+
+def test_a_world_that_was_never_closed_ends_quietly() -> None:
+    """The graphics library shuts down at exit; an open world must let go before it."""
+    program = (
+        "import weakref, numpy; weakref.finalize(numpy.ones(1).view(type('A', (numpy.ndarray,), {})), int)\n"
+        "from otflam.envs.suite import make\n"
+        "worlds = [make('cheetah-run', size=16) for _ in range(2)]\n"
+        "worlds[0].reset(seed=0); worlds[0].close(); worlds[0].close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

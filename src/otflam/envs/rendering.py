@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
+import weakref
 from types import ModuleType
 
 import mujoco
@@ -15,6 +17,8 @@ from otflam.envs.world import Quality
 
 REFERENCE_SKY = 800
 """Side of the sky-box texture that the original Distracting Control Suite uploads at every step."""
+
+_open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
 
 def gl_backend() -> ModuleType:
@@ -44,6 +48,10 @@ class Renderer:
                 f"no OpenGL for off-screen rendering ({error})",
                 "run 'otflam gl --install' as root",
             ) from None
+        if not _open:  # mujoco ends EGL at exit, from its first context on; what is registered later runs before
+            atexit.unregister(_close_all)
+            atexit.register(_close_all)
+        _open.add(self)
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
@@ -102,6 +110,13 @@ class Renderer:
         return pixels[::-1].copy()  # OpenGL counts rows from below
 
     def close(self) -> None:
-        self._gl.make_current()
-        self._context.free()
-        self._gl.free()
+        if self in _open:
+            _open.remove(self)
+            self._gl.make_current()
+            self._context.free()
+            self._gl.free()
+
+
+def _close_all() -> None:
+    for renderer in list(_open):
+        renderer.close()

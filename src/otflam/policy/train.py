@@ -109,7 +109,8 @@ def train_agent(
         return _relabelled(task, latents, known, inside, about)
     clone = task.clone("clone", clones or task.out / "clone", task.unlabelled, Target(LATENTS, latents, inside))
     pairs = labelled_pairs(clone.actor, task.store, labelled)
-    held = labelled_pairs(clone.actor, task.store, task.splits.probes)
+    probes = task.splits.probes
+    held = labelled_pairs(clone.actor, task.store, probes) if len(probes) else pairs
     facts = about | {"labelled": labelled.tolist(), "data": task.store.hash}
     decoder = _decode(task, pairs, held, task.out / "decoder", facts)
     return task.finish(clone, decoder, **about)
