@@ -91,10 +91,13 @@ def raw_motion(batch: Batch, stride: int) -> Float[Tensor, "n f"]:
 
 
 def principal_axes(rows: Float[Tensor, "n f"], count: int) -> tuple[Float[Tensor, " f"], Float[Tensor, "f w"]]:
-    """Mean and the directions of largest variance, the rest filled with zeros."""
+    """Mean and the directions of largest variance, the rest filled with zeros; the same for the same rows, always."""
     mean = rows.mean(0)
-    _, _, axes = torch.pca_lowrank(rows - mean, q=min(count, *rows.shape), center=False, niter=2)
-    return mean, F.pad(axes, (0, count - axes.shape[1]))
+    centred = (rows - mean).double()
+    values, mixes = torch.linalg.eigh(centred @ centred.T)  # of the samples, which are fewer than the features
+    kept = min(count, *rows.shape)
+    axes = F.normalize(centred.T @ mixes[:, -kept:].flip(1), dim=0) * (values[-kept:].flip(0) > 1e-9 * values[-1])
+    return mean, F.pad(axes.float(), (0, count - kept))
 
 
 def episodes_of(store: Store, column: Store, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
