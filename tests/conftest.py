@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -15,8 +16,10 @@ import torch
 from hypothesis import settings
 
 import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports MuJoCo
+from otflam.data.collect import collect
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
+from otflam.presets import preset
 
 settings.register_profile("otflam", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("otflam")
@@ -65,6 +68,13 @@ def square_frames() -> Callable[[Path], Store]:
 @pytest.fixture(scope="session")
 def square_store(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Store:
     return square_frames(tmp_path_factory.mktemp("lam") / "data")
+
+
+@pytest.fixture(scope="session")
+def noisy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Eight short episodes of a noisy expert with distractors: enough for all splits."""
+    plan = dataclasses.replace(preset("tiny").collection, episodes=8, noise=0.5)
+    return collect(plan, tmp_path_factory.mktemp("noisy") / "data", 1)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import torch
 from otflam import cli
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
-from otflam.data.collect import collect
 from otflam.data.store import Store
 from otflam.envs.rollout import Observation, episode_seed, rollout
 from otflam.envs.suite import ControlEnv
@@ -37,9 +36,8 @@ TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    plan = dataclasses.replace(TINY.collection, episodes=8, noise=0.5)
-    return collect(plan, tmp_path_factory.mktemp("policy") / "data", 1)
+def store(noisy_store: Store) -> Store:
+    return noisy_store
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +55,20 @@ def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> Task:
     return Task(store, labels, TINY.policy.seeded(seed), CPU, out)
 
 
-@pytest.mark.parametrize("grounding", ["decode", "relabel"])
+@pytest.mark.parametrize("grounding", ["decode", "finetune", "relabel"])
 def test_an_agent_is_one_folder(grounding: Any, store: Store, lam: Path, tmp_path: Path) -> None:
     """Trained, copied away from all it was made of, it plays the same episode."""
     agent = train_agent(task(store, tmp_path / "agent"), lam, None, grounding)
-    shutil.copytree(tmp_path / "agent", tmp_path / "copy", ignore=shutil.ignore_patterns("clone", "decoder"))
+    shutil.copytree(
+        tmp_path / "agent", tmp_path / "copy", ignore=shutil.ignore_patterns("clone", "decoder", "finetune")
+    )
     env = ControlEnv(World("cheetah-run", size=32))
     played = [
         rollout(env, policy, episode_seed(EVALUATION, 0), steps=6) for policy in (agent, load_agent(tmp_path / "copy"))
     ]
     env.close()
     assert np.array_equal(played[0].actions, played[1].actions)
-    assert (agent.decoder is None) == (grounding == "relabel")
+    assert (agent.decoder is None) == (grounding != "decode")
     assert agent.about["stride"] == 1 and agent.about["labels"] == 2
     before = (tmp_path / "agent" / "model.safetensors").read_bytes()
     train_agent(task(store, tmp_path / "agent"), lam, None, grounding)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from sklearn.preprocessing import StandardScaler
 
 from otflam.core.batch import Batch
 from otflam.core.training import Hardware
-from otflam.data.collect import collect
 from otflam.data.store import Store
 from otflam.evaluate.alignment import (
     actions_of,
@@ -92,9 +90,8 @@ def test_a_frozen_future_repeats_the_present_and_forgets_codes() -> None:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    plan = dataclasses.replace(TINY.collection, episodes=8, noise=0.5)
-    return collect(plan, tmp_path_factory.mktemp("align") / "data", 1)
+def store(noisy_store: Store) -> Store:
+    return noisy_store
 
 
 def test_columns_of_a_real_model(store: Store, tmp_path: Path) -> None:
@@ -149,7 +146,10 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
     for name in agents.needs(agents.Job("lapo-256", data, 1, 0)):
         prepare_data(root, "tiny", name, 1)
     jobs = [agents.Job("random", data, 0, 0), agents.Job("all-actions", data, 0, 0), agents.Job("expert", data, 0, 0)]
-    jobs += [agents.Job(method, data, 1, 0) for method in ("lapo-256", "lapo-256+relabel", "labels-only", "idm")]
+    jobs += [
+        agents.Job(method, data, 1, 0)
+        for method in ("lapo-256", "lapo-256+relabel", "lapo-256+finetune", "labels-only", "idm")
+    ]
     for job in jobs:
         metrics = agents.measure(root, "tiny", job)
         write_record(records, agents.cell(root, "tiny", job), metrics, 0.0, "test")

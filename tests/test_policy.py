@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.training import Hardware
-from otflam.data.collect import collect
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.lam.methods import train_lam
 from otflam.policy.actor import Actor, shift_randomly
 from otflam.policy.clone import Target
 from otflam.policy.config import ActionDecoderConfig, ActorConfig
@@ -32,24 +30,8 @@ TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    plan = dataclasses.replace(TINY.collection, episodes=8, noise=0.5)
-    return collect(plan, tmp_path_factory.mktemp("policy") / "data", 1)
-
-
-@pytest.fixture(scope="module")
-def lam(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(store, tmp_path_factory.mktemp("policy") / "lam", 0)
-
-
-def train(store: Store, out: Path, seed: int) -> Path:
-    training = dataclasses.replace(TINY.lam_training["lapo-128"], seed=seed)
-    train_lam("lapo-128", store, ([0, 1, 2, 3], [4]), TINY.lam["lapo-128"], training, CPU, out)
-    return out
-
-
-def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> Task:
-    return Task(store, labels, TINY.policy.seeded(seed), CPU, out)
+def store(noisy_store: Store) -> Store:
+    return noisy_store
 
 
 @given(st.integers(4, 400), st.integers(0, 5))

@@ -59,6 +59,8 @@ class Preset:
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
 
 
+FEATURES = 384
+"""Width of the small DINOv2."""
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
 """Weights of L_vocab in the authors' public code."""
 
@@ -76,10 +78,13 @@ def lams(
     abstraction: AbstractionConfig, predictor: PredictorConfig, pixel: PixelConfig, lapo: LapoConfig, patch: int
 ) -> dict[str, LamConfig]:
     """All methods at one size; `lapo` gives the sizes of its whole family."""
+    dino = DinoConfig(abstraction, predictor, cell=pixel.cell, size=14 * pixel.side)
+    if predictor.dim < FEATURES:  # too narrow to carry all features through, so that only their change can be drawn
+        dino = dataclasses.replace(dino, residual=True)
     sizes = (lapo.scale, lapo.blocks, lapo.frames, lapo.stride, lapo.reach)
     return {
         "otf-lam-pixel": dataclasses.replace(pixel, abstraction=abstraction, predictor=predictor),
-        "otf-lam-dino": DinoConfig(abstraction, predictor, cell=pixel.cell, size=14 * pixel.side),
+        "otf-lam-dino": dino,
         "lapo-128": LapoConfig(128, *sizes),
         "lapo-256": LapoConfig(256, *sizes),
         "m-lapo": MLapoConfig(128, *sizes),
@@ -101,11 +106,13 @@ def lam_trainings(ours: TrainConfig, lapo: TrainConfig, pixel: float = 1000.0) -
     }
 
 
-def policy(actor: ActorConfig, clone: TrainConfig, decode: TrainConfig) -> PolicyConfig:
+def policy(actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finetune: int) -> PolicyConfig:
+    """A policy; it is fine-tuned as it was trained, with a third of the step size, for its own number of steps."""
     clone, decode = (
         dataclasses.replace(train, weights={name: 1.0}) for train, name in ((clone, "clone"), (decode, "action"))
     )
-    return PolicyConfig(actor, ActionDecoderConfig(), clone, decode)
+    tuned = dataclasses.replace(clone, steps=finetune, lr=clone.lr / 3)
+    return PolicyConfig(actor, ActionDecoderConfig(), clone, decode, tuned)
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
@@ -147,6 +154,7 @@ PRESETS = {
             ActorConfig(scale=1, blocks=0, state=16),
             TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
             TrainConfig(steps=8, batch=8, lr=1e-3, log_every=4, save_every=4),
+            4,
         ),
         {},
         {1: 8},
@@ -172,6 +180,7 @@ PRESETS = {
             LAPTOP_ACTOR,
             TrainConfig(steps=400, batch=64, lr=1e-3, schedule="cosine", ramp=50),
             TrainConfig(steps=300, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
+            150,
         ),
         {},
         {3: 300},
@@ -197,6 +206,7 @@ PRESETS = {
             LAPTOP_ACTOR,
             TrainConfig(steps=2000, batch=64, lr=1e-3, schedule="cosine", ramp=50),
             TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
+            600,
         ),
         {},
         {2: 300, 4: 500, 8: 1000, 16: 1500, 32: 2000},
@@ -226,6 +236,7 @@ PRESETS = {
             ActorConfig(),
             TrainConfig(19_490, 512, lr=1e-4, schedule="linear", clip=0.0),
             TrainConfig(5000, 512, lr=3e-4, schedule="linear", clip=0.0),
+            2500,
         ),
         {"otf-lam-dino": 9745},
         {16: 2500, 32: 5000, 64: 10_000, 128: 20_000},

@@ -62,8 +62,9 @@ class PolicyTrain(Training):
     """Folder of a trained latent action model."""
     data: tyro.conf.Positional[Path] = Path()
     """The data set: its first half is imitated, labelled episodes come from its third quarter."""
-    grounding: Literal["decode", "relabel"] = "decode"
-    """decode: imitate latents, then decode them (the paper); relabel: decode latents, then imitate actions (ours)."""
+    grounding: Literal["decode", "finetune", "relabel"] = "decode"
+    """decode: imitate latents, then decode them (the paper); finetune: imitate latents, then the labelled actions;
+    relabel: decode latents, then imitate actions. The last two are ours."""
     dino: str | None = None
     """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
 

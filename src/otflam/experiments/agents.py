@@ -19,24 +19,26 @@ from otflam.evaluate.control import EVALUATION, play, return_metrics
 from otflam.evaluate.control import VERSION as CONTROL_VERSION
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.datasets import CONTROL, VANILLA, policy_data
+from otflam.experiments.datasets import policy_worlds
 from otflam.lam.config import DinoConfig
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
-from otflam.policy.train import Task, clone_key, train_agent, train_reference
+from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_reference
 from otflam.presets import preset
 
 SEEDS = (0, 1, 2)
 EPISODES = 10
-RELABEL = "+relabel"
-"""Ends the name of a method whose latents are decoded before they are cloned."""
-RELABELLED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
+OURS: tuple[Grounding, ...] = ("finetune", "relabel")
+"""Ways to ground latent actions that are not the paper's; `METHOD+WAY` is a method of its own."""
+GROUNDED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
 REFERENCES = ("labels-only", "idm")
 
 
 @dataclass(frozen=True)
 class Job:
+    """One method on one data set with one budget of labelled episodes."""
+
     method: str
     data: str
     labels: int
@@ -45,10 +47,9 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs: the cheap rows first, then those of one budget after those of another, so that clones are shared."""
-    tasks = [policy_data(size, task) for task in CONTROL]
-    worlds = [*tasks, *(task + VANILLA for task in tasks)]
+    worlds = policy_worlds(size)
     jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]
-    methods = [*preset(size).lam, *(name + RELABEL for name in RELABELLED), *REFERENCES]
+    methods = [*preset(size).lam, *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
     for labels in preset(size).compared:
         jobs += [Job(method, data, labels, seed) for data in worlds for method in methods for seed in SEEDS]
     return jobs
@@ -63,7 +64,7 @@ def has_lam(job: Job) -> bool:
 
 
 def lam_job(job: Job) -> lams.Job:
-    return lams.Job(job.method.removesuffix(RELABEL), job.data)
+    return lams.Job(job.method.partition("+")[0], job.data)
 
 
 def config_of(size: str, job: Job) -> PolicyConfig:
@@ -92,8 +93,8 @@ def trained_agent(root: Path, size: str, job: Job) -> Path:
     lam, model = patiently(lambda: lams.trained_lam(root, size, lam_job(job))), lam_job(job)
     eyes = lams.eyes_of(root, size, model)
     clones = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
-    grounding = "relabel" if job.method.endswith(RELABEL) else "decode"
-    patiently(lambda: train_agent(task, lam, eyes, grounding, clones))
+    way = {f"{model.method}+{way}": way for way in OURS}.get(job.method, "decode")
+    patiently(lambda: train_agent(task, lam, eyes, way, clones))
     return out
 
 
@@ -107,7 +108,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         other = dataclasses.replace(world, split="validation")
         metrics["return_new_backgrounds"] = float(play(player, other, EVALUATION + job.seed, EPISODES, 1, steps).mean())
     if isinstance(player, Path):
-        metrics |= {f"{part}_seconds": training_seconds(player / part) for part in ("decoder", "clone")
+        metrics |= {f"{part}_seconds": training_seconds(player / part) for part in ("decoder", "clone", "finetune")
                     if (player / part / "metrics.jsonl").exists()}  # fmt: skip
     return metrics
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +24,8 @@ from otflam.evaluate.alignment import (
 )
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.agents import SEEDS
-from otflam.experiments.datasets import CONTROL, VANILLA, policy_data
+from otflam.experiments.agents import SEEDS, Job
+from otflam.experiments.datasets import policy_worlds
 from otflam.policy.config import ActionDecoderConfig, PolicyConfig
 from otflam.policy.decode import ActionDecoder, Pairs, train_decoder
 from otflam.policy.spaces import ActionSpace, LatentSpace
@@ -37,21 +36,12 @@ PROBED = 8
 """Held-out episodes that probes are tested on."""
 
 
-@dataclass(frozen=True)
-class Job:
-    method: str
-    data: str
-    labels: int
-    seed: int
-
-
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, one model's after another's."""
-    chosen, tasks = preset(size), [policy_data(size, task) for task in CONTROL]
-    worlds = [*tasks, *(task + VANILLA for task in tasks)]
+    chosen = preset(size)
     return [
         Job(method, data, labels, seed)
-        for data in worlds
+        for data in policy_worlds(size)
         for method in chosen.lam
         for labels in chosen.labels
         for seed in SEEDS

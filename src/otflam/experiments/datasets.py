@@ -17,9 +17,10 @@ NOISY = "-noisy"
 """Ends the name of a task's data set whose actions are noisy: new episodes, for latent actions and policies."""
 
 
-def policy_data(size: str, task: str) -> str:
-    """The data set of a task from which latent actions and policies are learned."""
-    return task + NOISY if preset(size).noise else task
+def policy_worlds(size: str) -> list[str]:
+    """The data sets from which latent actions and policies are learned: with distractors, and redrawn without."""
+    tasks = [task + NOISY if preset(size).noise else task for task in CONTROL]
+    return [*tasks, *(task + VANILLA for task in tasks)]
 
 
 def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:

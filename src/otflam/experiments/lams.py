@@ -18,7 +18,7 @@ from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate.records import Cell
-from otflam.experiments.datasets import CONTROL, NOISY, VANILLA, policy_data
+from otflam.experiments.datasets import CONTROL, NOISY, policy_worlds
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam.config import DinoConfig, OTFConfig
 from otflam.lam.features import Backbone
@@ -42,8 +42,7 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    tasks = [policy_data(size, task) for task in CONTROL]
-    worlds = [*tasks, *(task + VANILLA for task in tasks)]
+    worlds = policy_worlds(size)
     jobs = [Job(method, data) for data in worlds for method in preset(size).lam]
     # What action noise is good for: the same without it.
     return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]

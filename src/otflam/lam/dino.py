@@ -27,6 +27,8 @@ class Seen(NamedTuple):
 
 
 class DinoLAM(CodeLAM):
+    config: DinoConfig
+
     def __init__(self, config: DinoConfig, tokenizer: MotionAutoencoder, width: int, backbone: Backbone | None) -> None:
         """Without a `backbone` the model works on stored features only."""
         super().__init__(config, tokenizer)
@@ -40,7 +42,8 @@ class DinoLAM(CodeLAM):
         return Seen(self.codes(batch), self.current(batch))
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
-        return self.leave(self.predictor(seen.state, latent))
+        drawn = self.leave(self.predictor(seen.state, latent))
+        return seen.state + drawn if self.config.residual else drawn
 
     def current(self, batch: Batch) -> Float[Tensor, "b n s"]:
         return self.features(batch, 0)

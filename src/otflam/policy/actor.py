@@ -29,6 +29,11 @@ class Actor(nn.Module):
         self.leave = nn.Linear(self.width, outputs)
         start_orthogonal(self)
 
+    def begin_with(self, other: Actor) -> None:
+        """Take over another actor's state representation, but not what it puts out."""
+        known = {name: tensor for name, tensor in other.state_dict().items() if not name.startswith("leave.")}
+        self.load_state_dict(self.state_dict() | known)
+
     def state(self, stack: Float[Tensor, "b kc h w"]) -> Float[Tensor, "b s"]:
         seen = self.see(self.view(2 * stack - 1))
         summed = reduce(seen, "b c h w -> b c", "mean") if self.sum_up is None else self.sum_up(seen)

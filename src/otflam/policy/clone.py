@@ -14,7 +14,7 @@ from otflam.core.batch import Batch
 from otflam.core.config import from_json, to_json
 from otflam.core.nn import IMPALA
 from otflam.core.provenance import versions
-from otflam.core.release import load_weights, read_release, save_weights
+from otflam.core.release import load_weights, read_release, release_hash, save_weights
 from otflam.core.run import Run
 from otflam.core.terms import Terms
 from otflam.core.train import fit, launch
@@ -77,11 +77,15 @@ def train_clone(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
+    start: Path | None = None,
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_step: Callable[[int], None] = lambda count: None,
     on_log: Callable[[dict[str, float]], None] = lambda row: None,
 ) -> Clone:
-    """Train a policy to imitate a target on some episodes; or continue, or find it done."""
+    """Train a policy to imitate a target on some episodes; or continue, or find it done.
+
+    `start` is the folder of a clone of something else, whose state representation this one begins with.
+    """
     clips = target.clips(store, stack_offsets(config), episodes)
     height, width, colours = store.columns["frames"].shape
     fabric = launch(hardware)
@@ -95,6 +99,9 @@ def train_clone(
     about |= {"data": store.hash, "episodes": [int(index) for index in episodes], "frames": [height, width, colours]}
     about |= {"column": target.column, "target": target.hash, "inside": list(target.inside)}
     about |= {"outputs": space.outputs, "versions": versions("torch", "numpy")}
+    if start is not None:
+        about["start"] = release_hash(start)
+        model.actor.begin_with(load_clone(start).actor)
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
         return load_clone(out)

@@ -45,8 +45,11 @@ class PolicyConfig:
     """How the policy imitates."""
     decode: TrainConfig = field(default_factory=TrainConfig)
     """How the decoder is trained."""
+    finetune: TrainConfig = field(default_factory=TrainConfig)
+    """How a policy that has imitated latents goes on with labelled actions."""
 
     def seeded(self, seed: int, steps: int | None = None) -> PolicyConfig:
         """The same with another seed, and with as many steps of the decoder as its labels allow."""
         decode = replace(self.decode, seed=seed, steps=steps or self.decode.steps)
-        return replace(self, clone=replace(self.clone, seed=seed), decode=decode)
+        clone, finetune = replace(self.clone, seed=seed), replace(self.finetune, seed=seed)
+        return replace(self, clone=clone, decode=decode, finetune=finetune)

@@ -1,6 +1,7 @@
 """Agents, from latent actions or from actions, all by one path.
 
-latent actions   clone the latents, then decode few labels (the paper); or decode first and clone the actions (+relabel)
+latent actions   clone the latents, then decode few labels (the paper); or go on with the labelled actions (+finetune);
+                 or decode first and clone the actions (+relabel)
 references       clone the labels alone; clone what an inverse dynamics model guesses from the labels; clone all actions
 """
 
@@ -17,7 +18,7 @@ import torch
 
 from otflam.core.config import stable_hash
 from otflam.core.release import release_hash
-from otflam.core.training import Hardware
+from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.features import Backbone
@@ -32,7 +33,7 @@ from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_
 from otflam.policy.spaces import ActionSpace, LatentSpace
 from otflam.policy.splits import Episodes, Splits
 
-Grounding = Literal["decode", "relabel"]
+Grounding = Literal["decode", "finetune", "relabel"]
 Reference = Literal["labels-only", "idm", "all-actions"]
 SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
@@ -70,21 +71,29 @@ class Task:
     def labelled(self) -> Episodes:
         return self.splits.labelled(self.labels, self.config.clone.seed)
 
-    def clone(self, name: str, folder: Path, episodes: Episodes, target: Target, **actor: int) -> Clone:
-        shape = dataclasses.replace(self.config.actor, **actor)
-        reach = self.on_part(name, "steps")
-        done = 0
+    def clone(
+        self,
+        folder: Path,
+        episodes: Episodes,
+        target: Target,
+        train: TrainConfig | None = None,
+        start: Path | None = None,
+        **actor: int,
+    ) -> Clone:
+        """Imitate a target, by default for as long as a clone does."""
+        train, shape = train or self.config.clone, dataclasses.replace(self.config.actor, **actor)
+        reach, done = self.on_part(folder.name, "steps"), 0
+
+        def begin(first: int, total: int) -> None:
+            nonlocal done
+            done = first
 
         def step(count: int) -> None:
             nonlocal done
             done += count
-            reach(done, self.config.clone.steps)
+            reach(done, train.steps)
 
-        def start(first: int, total: int) -> None:
-            nonlocal done
-            done = first
-
-        return train_clone(self.store, episodes, target, shape, self.config.clone, self.hardware, folder, start, step)
+        return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, begin, step)
 
     def finish(self, clone: Clone, decoder: ActionDecoder | None, **about: Any) -> Agent:
         config = self.config.decoder if decoder is not None else None
@@ -107,7 +116,11 @@ def train_agent(
     if grounding == "relabel":
         known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part)
         return _relabelled(task, latents, known, inside, about)
-    clone = task.clone("clone", clones or task.out / "clone", task.unlabelled, Target(LATENTS, latents, inside))
+    folder = clones or task.out / "clone"
+    clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
+    if grounding == "finetune":
+        tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
+        return task.finish(tuned, None, **about)
     pairs = labelled_pairs(clone.actor, task.store, labelled)
     probes = task.splits.probes
     held = labelled_pairs(clone.actor, task.store, probes) if len(probes) else pairs
@@ -142,7 +155,7 @@ def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...
     key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)
     target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.on_part("relabel"))
     episodes = np.concatenate([task.unlabelled, labelled])
-    return task.finish(task.clone("clone", task.out / "clone", episodes, target), None, **about)
+    return task.finish(task.clone(task.out / "clone", episodes, target), None, **about)
 
 
 def train_reference(task: Task, kind: Reference) -> Agent:
@@ -154,12 +167,12 @@ def train_reference(task: Task, kind: Reference) -> Agent:
     if episodes is None:
         episodes = np.concatenate([splits.unlabelled, labelled])
         frames = task.config.actor.frames + SEEN_AHEAD
-        inverse = task.clone("inverse", task.out / "inverse", labelled, target, frames=frames, ahead=SEEN_AHEAD)
+        inverse = task.clone(task.out / "inverse", labelled, target, frames=frames, ahead=SEEN_AHEAD)
         offsets = stack_offsets(inverse.actor.config)
         seen = partial(_seen_frames, task.store, offsets)
         key, guess = release_hash(task.out / "inverse"), partial(guess_from_frames, inverse)
         target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
-    return task.finish(task.clone("clone", task.out / "clone", episodes, target), None, reference=kind)
+    return task.finish(task.clone(task.out / "clone", episodes, target), None, reference=kind)
 
 
 def _seen_frames(store: Store, offsets: tuple[int, ...], episodes: Any) -> Clips:
