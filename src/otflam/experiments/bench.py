@@ -30,6 +30,13 @@ from otflam.experiments.bench_lam import (
     loader_share,
     pixel_codes_stored,
 )
+from otflam.experiments.bench_policy import (
+    clone_latents_stored,
+    clone_minutes,
+    decoder_seconds,
+    evaluation_seconds,
+    lam_training_minutes,
+)
 from otflam.experiments.bench_tokenizer import (
     encode_transitions_per_s,
     step_cost_k128_over_k16,
@@ -188,6 +195,20 @@ BENCHMARKS = {
     ),
     "step_cost_k128_over_k16": Benchmark(
         step_cost_k128_over_k16, "< 1.3", "x", "time of a training step with 128 codes over 16 codes, interleaved"
+    ),
+    "lam_training_minutes": Benchmark(
+        lam_training_minutes, "<= 8", "min", "training of the slowest laptop LAM on one thread, from 25 of its steps"
+    ),
+    "clone_latents_stored": Benchmark(
+        clone_latents_stored, "none", "x", "a clone's training step with LAPO-256 in every step over stored latents"
+    ),
+    "clone_minutes": Benchmark(clone_minutes, "<= 2.5", "min", "training of a laptop clone on one thread"),
+    "decoder_seconds": Benchmark(decoder_seconds, "<= 30", "s", "training of the laptop decoder with most labels"),
+    "evaluation_seconds": Benchmark(
+        evaluation_seconds,
+        "< 60",
+        "s",
+        "one agent, 10 episodes of 1,000 steps of walker-run with distractors, 2 processes",
     ),
     "loader_share": Benchmark(
         loader_share, "< 0.1", "of a step", "reading a batch, largest share over OTF-LAM-Pixel, -DINO and LAPO, laptop"

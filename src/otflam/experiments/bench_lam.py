@@ -37,7 +37,7 @@ def loader_share() -> float:
 
 
 def _loader_share(method: str) -> float:
-    model, clips = _ready(method, "laptop")
+    model, clips = ready(method, "laptop")
     training = preset("laptop").lam_training[method]
     optimiser, reading, whole = make_optimiser(model, training), 0.0, 0.0
     for step in range(STEPS + 3):
@@ -53,7 +53,7 @@ def _loader_share(method: str) -> float:
 def dino_features_stored() -> float:
     """Training steps of OTF-LAM-DINO at the paper's width, batch 16: with the backbone in every step over stored."""
     size = 196
-    model, _ = _ready("otf-lam-dino", "paper", backbone := _random_dinov2_small(size))
+    model, _ = ready("otf-lam-dino", "paper", backbone := _random_dinov2_small(size))
     frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (16, 2, 64, 64, 3), np.uint8))
     codes = torch.zeros(16, 2, 196, dtype=torch.uint8)
     features = torch.stack([backbone(frames[:, place]) for place in (0, 1)], 1).half()
@@ -63,7 +63,7 @@ def dino_features_stored() -> float:
 
 def pixel_codes_stored() -> float:
     """Training steps of OTF-LAM-Pixel at the laptop preset: with the tokenizer in every step over stored codes."""
-    model, clips = _ready("otf-lam-pixel", "laptop")
+    model, clips = ready("otf-lam-pixel", "laptop")
     batch = clips.batch(preset("laptop").lam_training["otf-lam-pixel"].batch, 0, 0)
     return _ratio(model, Batch(batch.frames, batch.offsets, {}), batch)
 
@@ -71,7 +71,7 @@ def pixel_codes_stored() -> float:
 def lapo_over_plain_loop() -> float:
     """Steps per second of our training loop over a plain one with a shuffling DataLoader, on the same model."""
     training = TrainConfig(steps=STEPS, batch=32, log_every=10**6, save_every=10**6, weights={"next": 1.0}, clip=0.0)
-    model, clips = _ready("lapo-256", "laptop")
+    model, clips = ready("lapo-256", "laptop")
     optimiser = make_optimiser(model, training)
     loader = DataLoader(clips, batch_size=32, shuffle=True)
 
@@ -117,7 +117,7 @@ def _step(model: LAM, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
     optimiser.step()
 
 
-def _ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM, Clips]:
+def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM, Clips]:
     """A fresh model and clips with whatever its frozen networks would have stored."""
     chosen, store = preset(size), walker()
     tokenizer = build_tokenizer(chosen.tokenizer)

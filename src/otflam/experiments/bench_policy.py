@@ -1,0 +1,118 @@
+"""Benchmarks of policies, and how long the laptop preset's trainings take on one core."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from otflam.core.run import Run
+from otflam.core.train import fit, launch, make_optimiser, train_step
+from otflam.core.training import Hardware, TrainConfig
+from otflam.data.clips import Clips
+from otflam.data.derived import derive
+from otflam.data.store import Column
+from otflam.envs.world import World
+from otflam.evaluate.control import EVALUATION, play
+from otflam.experiments.bench_lam import ready
+from otflam.experiments.bench_tokenizer import walker
+from otflam.policy.agent import Agent, describe_agent, save_agent
+from otflam.policy.clone import Clone, Target
+from otflam.policy.config import ActionDecoderConfig
+from otflam.policy.decode import ActionDecoder, Pairs
+from otflam.policy.spaces import ActionSpace, LatentSpace
+from otflam.presets import preset
+
+STEPS = 25
+"""Timed training steps."""
+LATENT = 256
+CPU = Hardware(accelerator="cpu")
+
+
+def lam_training_minutes() -> float:
+    """Minutes that the slowest latent action model of the laptop preset trains, from the time of some of its steps."""
+    minutes = []
+    for method in ("otf-lam-pixel", "otf-lam-dino", "lapo-256"):
+        model, clips = ready(method, "laptop")
+        training = preset("laptop").lam_training[method]
+        minutes.append(training.steps * _step_seconds(model, clips, training) / 60)
+    return max(minutes)
+
+
+def clone_minutes() -> float:
+    """Minutes that a clone of the laptop preset trains."""
+    training = preset("laptop").policy.clone
+    return training.steps * _step_seconds(_clone(), _latents().clips(walker(), (-2, -1, 0), range(12)), training) / 60
+
+
+def decoder_seconds() -> float:
+    """Seconds that the decoder with most labels trains."""
+    training, chosen = preset("laptop").policy.decode, preset("laptop")
+    space, width = ActionSpace.of(walker()), chosen.policy.actor.state + LATENT
+    pairs = Pairs(torch.randn(16_000, width), torch.rand(16_000, space.outputs))
+    model = ActionDecoder(ActionDecoderConfig(), width, space)
+    return max(chosen.labels.values()) * _step_seconds(model, pairs, training)
+
+
+def clone_latents_stored() -> float:
+    """Time of a clone's training step: the latent action model in every step over stored latents."""
+    training, clone = preset("laptop").policy.clone, _clone()
+    lam, clips = ready("lapo-256", "laptop")
+    stored = _latents().clips(walker(), (-2, -1, 0), range(12))
+    fabric, optimiser = launch(CPU), make_optimiser(clone, training)
+    spent = [0.0, 0.0]
+    for step in range(STEPS):
+        for online in (True, False):
+            began = time.perf_counter()
+            batch = stored.batch(training.batch, 0, step)
+            if online:
+                with torch.no_grad():
+                    latents = lam.infer(clips.batch(training.batch, 0, step))
+                batch = batch._replace(columns={"latents": latents[:, None].expand(-1, 3, -1)})
+            train_step(clone, batch, optimiser, training, fabric, step)
+            spent[online] += (time.perf_counter() - began) * (step > 2)
+    return spent[True] / spent[False]
+
+
+def evaluation_seconds() -> float:
+    """Seconds for ten whole episodes of one agent with distractors, on two processes."""
+    clone, config = _clone(), ActionDecoderConfig()
+    decoder = ActionDecoder(config, clone.actor.width + LATENT, ActionSpace.of(walker()))
+    with tempfile.TemporaryDirectory() as folder:
+        save_agent(Agent(clone, decoder, describe_agent(clone, config, walker())), Path(folder))
+        began = time.perf_counter()
+        play(Path(folder), World("walker-run"), EVALUATION, 10, 2)
+        return time.perf_counter() - began
+
+
+def _clone() -> Clone:
+    torch.manual_seed(0)
+    return Clone(preset("laptop").policy.actor, (64, 64, 3), LatentSpace(LATENT), "latents").train()
+
+
+def _latents() -> Target:
+    """Numbers in the place of latents: only imitating them is measured."""
+
+    def compute(index: int) -> np.ndarray:
+        return np.random.default_rng(index).standard_normal((int(walker().lengths[index]), LATENT), np.float32)
+
+    return Target("latents", derive(walker(), "latents", "bench", Column("float32", (LATENT,)), compute), (2,))
+
+
+def _step_seconds(model: torch.nn.Module, feed: Clips | Pairs, training: TrainConfig) -> float:
+    """Seconds of a step of the real training loop, on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    short = TrainConfig(STEPS, training.batch, lr=1e-5, log_every=10**6, save_every=10**6, weights=training.weights)
+    times: list[float] = []
+
+    def mark(count: int) -> None:
+        times.append(time.perf_counter())
+
+    with tempfile.TemporaryDirectory() as folder:
+        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), on_step=mark)
+    torch.set_num_threads(threads)
+    return float(np.median(np.diff(times)))
