@@ -183,3 +183,19 @@ def test_commands(store: Store, lam: Path, tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit):
         cli.main([*words[:-1], "3", "--out", str(tmp_path / "more")])
     assert "3 labelled episodes of a pool of 2" in capsys.readouterr().err
+
+
+def test_another_agent_in_the_same_folder_is_refused(store: Store, lam: Path, tmp_path: Path) -> None:
+    train_agent(task(store, tmp_path / "agent"), lam, None, "decode")
+    with pytest.raises(UserError, match=r"holds another agent \(grounding differ\)"):
+        train_agent(task(store, tmp_path / "agent"), lam, None, "relabel")
+    with pytest.raises(UserError, match=r"holds another agent \(labelled differ\)"):
+        train_agent(task(store, tmp_path / "agent", 1), lam, None, "decode")
+
+
+def test_a_model_that_has_seen_the_probes_is_refused(store: Store, tmp_path: Path) -> None:
+    everything = list(range(8))
+    config, training = TINY.lam["lapo-128"], TINY.lam_training["lapo-128"]
+    train_lam("lapo-128", store, (everything, [4]), config, training, CPU, tmp_path / "lam")
+    with pytest.raises(UserError, match="episodes that are to be labelled or held out"):
+        train_agent(task(store, tmp_path / "agent"), tmp_path / "lam", None, "decode")

@@ -15,28 +15,33 @@ from sklearn.metrics import r2_score as sklearn_r2
 from sklearn.preprocessing import StandardScaler
 
 from otflam.core.batch import Batch
+from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.store import Store
+from otflam.data.writing import StoreWriter
+from otflam.envs.world import World
 from otflam.evaluate.alignment import (
-    actions_of,
     aligned_columns,
     episodes_of,
     frozen_future,
-    leakage,
     principal_axes,
     r2_score,
     ridge,
     ridge_guess,
 )
+from otflam.evaluate.control import play
+from otflam.evaluate.leakage import change, leakage
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments
 from otflam.experiments.datasets import prepare_data
+from otflam.lam.config import PixelConfig
 from otflam.lam.label import label_store
 from otflam.lam.methods import load_lam, train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import preset
 from otflam.report.tables import TABLES
+from otflam.tokenizer.build import train_tokenizer
 
 TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
 
@@ -100,12 +105,12 @@ def test_columns_of_a_real_model(store: Store, tmp_path: Path) -> None:
     train_lam("lapo-128", store, ([0, 1], [2]), TINY.lam["lapo-128"], TINY.lam_training["lapo-128"], CPU, folder)
     model, last = load_lam(folder)[0], 1
     columns = aligned_columns(store, folder, None, splits.unlabelled, splits.pool)
-    lengths = {name: [len(rows) for rows in episodes_of(store, column, name, splits.pool, last)]
+    lengths = {name: [len(rows) for rows in episodes_of(column, name, splits.pool, last)]
                for name, column in columns.items()}  # fmt: skip
-    wanted = [len(rows) for rows in actions_of(store, splits.pool, last)]
+    wanted = [len(rows) for rows in episodes_of(store, "actions", splits.pool, last)]
     assert lengths == dict.fromkeys(columns, wanted)
-    latents = episodes_of(store, columns["latents"], "latents", splits.pool, last)
-    still = episodes_of(store, columns["still"], "still", splits.pool, last)
+    latents = episodes_of(columns["latents"], "latents", splits.pool, last)
+    still = episodes_of(columns["still"], "still", splits.pool, last)
     assert latents[0].shape == still[0].shape and not np.allclose(latents[0], still[0])
     assert label_store(store, folder, None, splits.pool).path == columns["latents"].path
     assert model.stride == 1
@@ -157,9 +162,18 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
     assert table.count("\n") == 2 + len(jobs) and "lapo-256+relabel" in table
     job = alignments.Job("lapo-256", data, 1, 0)
     metrics = alignments.measure(root, "tiny", job)
-    names = {"action_r2", "action_mse", "action_r2_gain", "distractor_r2", "present_r2", "still_r2", "motion_r2"}
+    names = {
+        "action_r2",
+        "action_mse",
+        "action_r2_gain",
+        "distractor_r2",
+        "state_r2",
+        "present_r2",
+        "still_r2",
+        "motion_r2",
+    }
     assert names <= metrics.keys()
-    assert metrics["action_r2_gain"] == pytest.approx(metrics["action_r2"] - metrics["present_r2"])  # ty: ignore
+    assert metrics["action_r2_gain"] == pytest.approx(metrics["action_r2"] - metrics["state_r2"])  # ty: ignore
     cell: Cell = alignments.cell(root, "tiny", job)
     write_record(records, cell, metrics, 0.0, "test")
     (record,) = read_records(records, "alignment")
@@ -175,3 +189,38 @@ def test_plans_have_floor_and_ceiling_in_every_world() -> None:
             assert {"random", "zero", "expert", "all-actions", "labels-only", "idm", *preset(size).lam} <= methods
         assert len(set(jobs)) == len(jobs)
     assert {job.labels for job in alignments.plan("laptop", "alignment")} == set(preset("laptop").labels)
+
+
+def test_the_state_only_rows_do_not_change_with_the_future(store: Store, tmp_path: Path) -> None:
+    """Even for a model whose view of the present is modulated by the codes of the transition."""
+    out, splits = tmp_path / "otf", Splits.of(store)
+    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, CPU, out)
+    config = TINY.lam["otf-lam-pixel"]
+    assert isinstance(config, PixelConfig) and config.usage > 0
+    training = TINY.lam_training["otf-lam-pixel"]
+    train_lam("otf-lam-pixel", store, ([0, 1], [2]), config, training, CPU, tmp_path / "lam", out)
+    here = aligned_columns(store, tmp_path / "lam", None, splits.unlabelled, splits.pool)
+    frames = np.array(store["frames"])
+    first = int(store.starts[splits.pool[0]])
+    frames[first + 10 :] = 0  # another future from the tenth frame of the first labelled episode on
+    columns = {name: np.array(store[name]) for name in ("actions", "distractors")} | {"frames": frames}
+    writer = StoreWriter(tmp_path / "other", {name: store.columns[name] for name in columns}, {})
+    for index in range(len(store)):
+        rows = slice(store.starts[index], store.starts[index] + store.lengths[index])
+        writer.append(index, {name: column[rows] for name, column in columns.items()}, {})
+    there = aligned_columns(writer.finish({}, len(store)), tmp_path / "lam", None, splits.unlabelled, splits.pool)
+    for name, same in {"present": True, "state": True, "latents": False, "motion": False}.items():
+        pair = [np.asarray(columns[name].episode(0, name))[:10] for columns in (here, there)]
+        assert np.allclose(*pair, atol=1e-4) == same, name
+
+
+def test_the_background_s_change_is_what_can_be_seen(store: Store) -> None:
+    moved = change(store, 0, "background", 2)
+    assert moved.shape == (store.lengths[0] - 2, 16) and moved.std() > 0
+    assert change(store, 0, "camera", 2).shape[1] == 4
+
+
+def test_a_worker_s_problem_is_told_as_it_is(tmp_path: Path) -> None:
+    """Not as a process that died, whatever the number of workers."""
+    with pytest.raises(UserError, match="give the folder of a trained agent"):
+        play(tmp_path / "nothing", World("cheetah-run", size=16), 0, 2, 2, 4)

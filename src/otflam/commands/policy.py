@@ -12,12 +12,12 @@ from otflam.commands.base import Workers, backbone_of, required
 from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.core.training import Hardware
+from otflam.envs.world import Split
 from otflam.policy.config import PolicyConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
 
 NO_PREFIX = tyro.conf.arg(name="")
-Split = Literal["train", "validation"]
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,13 @@ class Playing:
     """Steps of an episode; by default to its time limit."""
     seed: int = 0
     """Which episodes: the same seed gives every agent the same ones."""
+    choosing: bool = False
+    """Play other episodes than those that results are reported on, to choose something by them."""
+
+    def first_seed(self) -> int:
+        from otflam.evaluate.control import EVALUATION, VALIDATION
+
+        return (VALIDATION if self.choosing else EVALUATION) + self.seed
 
     def world(self) -> Any:
         import dataclasses
@@ -140,7 +147,8 @@ class Playing:
         from otflam.policy.agent import load_agent
 
         agent = load_agent(self.agent)
-        world = World(self.task) if agent.about["world"] is None and self.task else agent_world(agent)
+        made_for = agent.about["world"] is not None or self.task is None
+        world = agent_world(agent) if made_for else World(str(self.task), size=agent.clone.frames[0])
         wanted = {"task": self.task or world.task, "difficulty": self.difficulty or world.difficulty}
         world = dataclasses.replace(world, **wanted, split=self.split)
         check_agent(agent, world)
@@ -158,7 +166,7 @@ class EvaluateReturn(Playing):
 
     def run(self) -> None:
         from otflam.envs.experts import packaged_experts
-        from otflam.evaluate.control import EVALUATION, play
+        from otflam.evaluate.control import play
         from otflam.evaluate.stats import bootstrap_interval, interquartile_mean
 
         world = self.world()
@@ -166,9 +174,7 @@ class EvaluateReturn(Playing):
         with Progress(f"play {world.task}", "steps") as bar:
             for player in players:
                 bar.begin(f"play {player}", "steps")(0, self.episodes * (self.steps or 1000))
-                found = play(
-                    player, world, EVALUATION + self.seed, self.episodes, self.workers, self.steps, bar.advance
-                )
+                found = play(player, world, self.first_seed(), self.episodes, self.workers, self.steps, bar.advance)
                 low, high = bootstrap_interval([found.tolist()])
                 spread = f"interval {low:.1f} to {high:.1f}, middle half {interquartile_mean(found):.1f}"
                 say(f"{player}: return {found.mean():.1f} ± {found.std(ddof=min(1, len(found) - 1)):.1f} ({spread})")
@@ -184,7 +190,7 @@ class PolicyRun(Playing):
     def run(self) -> None:
         from otflam.envs.rollout import episode_seed, rollout
         from otflam.envs.suite import ControlEnv
-        from otflam.evaluate.control import EVALUATION, load_player
+        from otflam.evaluate.control import load_player
         from otflam.report.video import write_video
 
         if self.video.suffix != ".mp4":
@@ -192,7 +198,7 @@ class PolicyRun(Playing):
         env = ControlEnv(self.world())
         with Progress(f"play {env.world.task}", "steps") as bar:
             bar.start(0, self.steps or env.simulation.steps)
-            seed = episode_seed(EVALUATION + self.seed, 0)
+            seed = episode_seed(self.first_seed(), 0)
             episode = rollout(env, load_player(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1))
         env.close()
         rate = float(ControlEnv.metadata["render_fps"])

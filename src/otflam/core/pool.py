@@ -78,7 +78,11 @@ def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> Non
     global _worker, _ticks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     threading.Thread(target=_follow_parent, daemon=True).start()
-    _worker, _ticks = make_worker(*arguments), ticks
+    _ticks = ticks
+    try:
+        _worker = make_worker(*arguments)
+    except UserError as error:  # told by the first job: an error here would only break the pool
+        _worker = error
 
 
 def _follow_parent() -> None:
@@ -95,4 +99,6 @@ def _tick() -> None:
 
 
 def _work(job: int) -> tuple[int, Any]:
+    if isinstance(_worker, UserError):
+        raise _worker
     return job, _worker(job, _tick)

@@ -1,8 +1,9 @@
 """What latent actions know: how well true actions, and how well the distractors, can be read from them.
 
-An expert's action follows from its state, and latents contain state, so reading actions proves little by itself. Three
-controls stand beside every latent: what the model knows of the present alone, the latent of a future that never comes,
-and the raw motion. The headline is the gain over the first. The episodes have action noise, which no state predicts.
+An expert's action follows from its state, and latents contain state, so reading actions proves little by itself.
+Controls stand beside every latent: what three frames tell without any model (the state alone, the same for all methods;
+the headline is the gain over it), what the model itself knows of the present, the latent of a future that never comes,
+and the raw motion. The episodes have action noise, which no state predicts.
 
 Axes: n transitions, f features, a actions.
 """
@@ -10,17 +11,20 @@ Axes: n transitions, f features, a actions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Float32
+from jaxtyping import Float
 from torch import Tensor
 
 from otflam.core.batch import Batch
+from otflam.core.config import stable_hash
 from otflam.data.clips import Clips
-from otflam.data.store import Store
+from otflam.data.derived import derive
+from otflam.data.store import Column, Store
 from otflam.lam.features import Backbone
 from otflam.lam.label import derive_with, label_store
 from otflam.lam.methods import load_lam
@@ -29,13 +33,15 @@ from otflam.motion.config import MotionConfig
 from otflam.motion.signal import motion
 from otflam.policy.splits import Episodes
 
-VERSION = 1
+VERSION = 2
 WIDTH = 256
 """Numbers of the control rows: as many as the widest latents have."""
 SAMPLE = 2048
 """Unlabelled transitions that decide which directions of the present are kept."""
 ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
+STACK = (-2, -1, 0)
+"""Frames of the state-only row."""
 Table = Float[np.ndarray, "_ _"]
 """A row for each transition."""
 
@@ -48,31 +54,73 @@ def aligned_columns(
     episodes: Episodes,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
 ) -> dict[str, Store]:
-    """Latents and their controls for some episodes."""
+    """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
     model = load_lam(folder, backbone)[0]
     clips = Clips(store, model.offsets, (), unlabelled, pad=True)
+    about = [VERSION, WIDTH, SAMPLE, unlabelled.tolist()]
 
     def still(lam: LAM) -> Callable[[Batch], Tensor]:
         return lambda batch: lam.infer(frozen_future(batch))
 
     def present(lam: LAM) -> Callable[[Batch], Tensor]:
+        # The future is frozen, for some models let it shape what they see of the present.
+        def view(batch: Batch) -> Tensor:
+            return lam.present(lam.look(frozen_future(batch))).flatten(1)
+
         # In small batches: a backbone that runs on the way needs much memory.
         parts = [clips.batch(64, 0, number) for number in range(SAMPLE // 64)]
-        mean, axes = principal_axes(torch.cat([lam.present(lam.look(part)).flatten(1) for part in parts]), WIDTH)
-        return lambda batch: (lam.present(lam.look(batch)).flatten(1) - mean) @ axes
+        mean, axes = principal_axes(torch.cat([view(part) for part in parts]), WIDTH)
+        return lambda batch: (view(batch) - mean) @ axes
 
-    def moved(lam: LAM) -> Callable[[Batch], Tensor]:
-        return lambda batch: raw_motion(batch, lam.stride)
-
-    def column(name: str, width: int, function: Callable[[LAM], Callable[[Batch], Tensor]]) -> Store:
-        return derive_with(store, folder, backbone, name, width, function, episodes, on_part)
+    def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int) -> Store:
+        return derive_with(store, folder, backbone, name, width, function, episodes, on_part, about, keep_features=True)
 
     return {
         "latents": label_store(store, folder, backbone, episodes, on_part),
-        "present": column("present", WIDTH, present),
-        "still": column("still", model.latent, still),
-        "motion": column("motion", raw_motion(clips.batch(1, 0, 0), model.stride).shape[1], moved),
+        "present": column("present", present, WIDTH),
+        "still": column("still", still, model.latent),
+        "state": state_column(store, unlabelled, episodes, on_part("state")),
+        "motion": motion_column(store, model.stride, episodes, on_part("motion")),
     }
+
+
+def state_column(
+    store: Store, unlabelled: Episodes, episodes: Episodes, on_progress: Callable[[int, int], None]
+) -> Store:
+    """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
+
+    @cache
+    def basis() -> tuple[Tensor, Tensor]:
+        clips = Clips(store, STACK, (), unlabelled, pad=True)
+        return principal_axes(torch.cat([small_stack(clips.batch(64, 0, n)) for n in range(SAMPLE // 64)]), WIDTH)
+
+    def compute(index: int) -> np.ndarray:
+        clips = Clips(store, STACK, (), [index], pad=True)
+        mean, axes = basis()
+        return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
+
+    key = stable_hash(["state", VERSION, WIDTH, SAMPLE, unlabelled.tolist()])
+    return derive(store, "state", key, Column("float32", (WIDTH,)), compute, on_progress, episodes)
+
+
+def small_stack(batch: Batch) -> Float[Tensor, "n f"]:
+    """Three grey frames at half their size."""
+    grey = torch.cat([batch.images(offset).mean(1, keepdim=True) for offset in STACK], 1)
+    return F.avg_pool2d(grey, 2).flatten(1)
+
+
+def motion_column(store: Store, stride: int, episodes: Episodes, on_progress: Callable[[int, int], None]) -> Store:
+    """The raw motion of every transition."""
+    width = raw_motion(Clips(store, (0, stride)).batch(1, 0, 0), stride).shape[1]
+
+    def compute(index: int) -> np.ndarray:
+        clips = Clips(store, (0, stride), (), [index])
+        rows = np.zeros((int(store.lengths[index]), width), np.float32)
+        rows[: len(clips)] = raw_motion(clips.gather(np.arange(len(clips))), stride).numpy()
+        return rows
+
+    key = stable_hash(["motion", VERSION, stride])
+    return derive(store, "motion", key, Column("float32", (width,)), compute, on_progress, episodes)
 
 
 def frozen_future(batch: Batch) -> Batch:
@@ -100,9 +148,9 @@ def principal_axes(rows: Float[Tensor, "n f"], count: int) -> tuple[Float[Tensor
     return mean, F.pad(axes.float(), (0, count - kept))
 
 
-def episodes_of(store: Store, column: Store, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
-    """A derived column, episode by episode, without the rows whose transition leaves the episode."""
-    places = {entry["episode"]: place for place, entry in enumerate(column.episodes)}
+def episodes_of(column: Store, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
+    """A column, derived or not, episode by episode, without the rows whose transition leaves the episode."""
+    places = {entry.get("episode", place): place for place, entry in enumerate(column.episodes)}
     return [np.asarray(column.episode(places[int(index)], name))[: -last or None] for index in episodes]
 
 
@@ -141,33 +189,3 @@ def ridge(inputs: Table, outputs: Table) -> Callable[[float], Callable[[Table], 
         return lambda rows: (rows - mean) / deviation @ weights + centre
 
     return at
-
-
-def leakage(
-    store: Store, known: list[Table], pool: Episodes, unseen: list[Table], probes: Episodes, stride: int
-) -> dict[str, float]:
-    """How much of the change of each group of distractors a linear probe reads from held-out latents."""
-    names = {"camera": "distractor_r2", "colour": "colour_r2", "background": "background_r2"}
-    fields = store.meta.get("distractor_fields")
-    if fields is None or store.config["world"]["difficulty"] == "vanilla":
-        return dict.fromkeys(names.values(), float("nan"))
-    found = {}
-    for group, name in names.items():
-        first, last = fields[group]
-        first = last - 1 if group == "background" else first  # which video it is does not change
-        changes = [
-            [_change(store.episode(int(index), "distractors")[:, first:last], stride) for index in part]
-            for part in (pool, probes)
-        ]
-        guess = ridge_guess(known, changes[0], np.concatenate(unseen))
-        found[name] = r2_score(guess, np.concatenate(changes[1]))
-    return found
-
-
-def _change(state: Float32[np.ndarray, "t f"], stride: int) -> Table:
-    return (state[stride:] - state[:-stride]).astype(np.float64)
-
-
-def actions_of(store: Store, episodes: Episodes, last: int) -> list[Table]:
-    """True actions, without those of the rows whose transition leaves the episode."""
-    return [np.asarray(store.episode(int(index), "actions"))[: -last or None] for index in episodes]

@@ -22,8 +22,10 @@ from otflam.experiments import lams
 from otflam.experiments.datasets import policy_worlds
 from otflam.lam.config import DinoConfig
 from otflam.policy.agent import VERSION as AGENT_VERSION
+from otflam.policy.agent import load_agent
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
+from otflam.policy.decode import VERSION as DECODER_VERSION
 from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_reference
 from otflam.presets import preset
 
@@ -70,7 +72,7 @@ def lam_job(job: Job) -> lams.Job:
 def config_of(size: str, job: Job) -> PolicyConfig:
     chosen = preset(size)
     config = chosen.policy.seeded(job.seed, chosen.labels.get(job.labels))
-    steps = chosen.clone_steps.get(job.method, config.clone.steps)
+    steps = chosen.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
     return dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
 
 
@@ -82,20 +84,31 @@ def most(size: str, job: Job) -> int:
 
 def trained_agent(root: Path, size: str, job: Job) -> Path:
     """The folder of a job's agent, trained if it is missing."""
-    store, known = Store(root / "data" / job.data), cell(root, size, job)
+    known = cell(root, size, job)
     key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
-    # All labels of the pool: a reference that knows every action does not depend on a budget.
-    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
+    task = task_of(root, size, job, out)
     if job.method in (*REFERENCES, "all-actions"):
         train_reference(task, job.method)
         return out
     lam, model = patiently(lambda: lams.trained_lam(root, size, lam_job(job))), lam_job(job)
     eyes = lams.eyes_of(root, size, model)
-    clones = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
+    clones = clone_folder(root, size, job)
     way = {f"{model.method}+{way}": way for way in OURS}.get(job.method, "decode")
     patiently(lambda: train_agent(task, lam, eyes, way, clones))
     return out
+
+
+def clone_folder(root: Path, size: str, job: Job) -> Path:
+    """Where the clone of a model's latents lies, which all budgets share."""
+    lam = lams.trained_lam(root, size, lam_job(job))
+    key = clone_key(task_of(root, size, job, root), lam)
+    return root / "clones" / f"{job.data}-{lam_job(job).method}-seed{job.seed}-{key[:12]}"
+
+
+def task_of(root: Path, size: str, job: Job, out: Path) -> Task:
+    store = Store(root / "data" / job.data)
+    return Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
 
 
 def measure(root: Path, size: str, job: Job) -> Metrics:
@@ -108,8 +121,15 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         other = dataclasses.replace(world, split="validation")
         metrics["return_new_backgrounds"] = float(play(player, other, EVALUATION + job.seed, EPISODES, 1, steps).mean())
     if isinstance(player, Path):
-        metrics |= {f"{part}_seconds": training_seconds(player / part) for part in ("decoder", "clone", "finetune")
-                    if (player / part / "metrics.jsonl").exists()}  # fmt: skip
+        made_from = load_agent(player).about["made_from"]
+        used = {"labels-only": [], "all-actions": made_from["unlabelled"]}.get(job.method, made_from["unlabelled"])
+        metrics["imitated_episodes"] = float(len(used))
+        folders = {part: player / part for part in ("decoder", "clone", "finetune")}
+        if has_lam(job) and "relabel" not in job.method:
+            folders["clone"] = clone_folder(root, size, job)
+        for part, folder in folders.items():
+            if (folder / "metrics.jsonl").exists():
+                metrics[f"{part}_seconds"] = training_seconds(folder)
     return metrics
 
 
@@ -120,7 +140,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     stage, extra = CONTROL_VERSION, {}
     if job.method not in POLICIES:
         facts |= {"policy": to_json(config_of(size, job)), "most": most(size, job)}
-        stage += 100 * CLONE_VERSION + 10_000 * AGENT_VERSION
+        stage += 100 * CLONE_VERSION + 1000 * DECODER_VERSION + 10_000 * AGENT_VERSION
     if has_lam(job):
         model = lams.cell(root, size, lam_job(job))
         facts["lam"], extra = [model.config, model.stage_version], model.extra

@@ -127,7 +127,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     if isinstance(config, DinoConfig):
         eyes = backbone(root, config.size)
         facts["backbone"], extra = eyes.hash, {"backbone": eyes.name}
-    if vocabulary(job) != job.data:
+    if isinstance(config, OTFConfig) and vocabulary(job) != job.data:
         facts["vocabulary"] = Store(root / "data" / vocabulary(job)).hash
     return Cell(
         experiment="lam",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from otflam.core.batch import Batch
+from otflam.core.config import stable_hash
 from otflam.core.release import read_release, release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived
@@ -21,6 +23,8 @@ from otflam.lam.model import LAM
 
 LATENTS = "latents"
 BATCH = 128
+VERSION = 2
+"""Bump when the same model would give other columns."""
 
 
 def label_store(
@@ -49,17 +53,27 @@ def derive_with(
     function: Callable[[LAM], Callable[[Batch], Tensor]],
     episodes: Sequence[int] | np.ndarray | None = None,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    about: Any = None,
+    keep_features: bool = False,
 ) -> Store:
-    """A column of vectors that a function of a trained model gives the transitions of a data set."""
+    """A column of vectors that a function of a trained model gives the transitions of a data set.
+
+    `about` is whatever else decides them. Features of a backbone are kept if more than this column will need them.
+    """
     model, parts = load_lam(folder, backbone)
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
     check_frames(parts, store.columns["frames"].shape)
     Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written
-    # Each frame's features are read once here, so storing them would gain nothing; those that are stored are used.
-    columns = stored_columns(model, parts, store, episodes, on_part, online=True)
-    featured = find_features(store, folder, backbone)
+    key = stable_hash([release_hash(folder), VERSION, about])
+    if (done := find_derived(store, name, key, sorted({int(index) for index in used}))) is not None:
+        return done
+    columns = stored_columns(model, parts, store, episodes, on_part, online=not keep_features)
+    if model.offsets[0] < 0:  # stored codes begin where all frames are there, latents at the start of an episode
+        columns.pop("codes", None)
+    featured = find_features(store, folder, backbone, used)
 
     @cache
+    @torch.no_grad()
     def prepared() -> Callable[[Batch], Tensor]:
         return function(model)  # late: it may be costly, and the column may be there already
 
@@ -67,16 +81,18 @@ def derive_with(
         known = {FEATURES: featured[1]} if featured is not None and index in featured[0] else {}
         return label_episode(prepared(), model, width, store, index, columns | known)
 
-    return derive(store, name, release_hash(folder), Column("float32", (width,)), episode, on_part(name), episodes)
+    return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)
 
 
-def find_features(store: Store, folder: Path, backbone: Backbone | None) -> tuple[set[int], Store] | None:
-    """Stored features of the data set, or of those of its episodes that the model was trained and watched on."""
+def find_features(
+    store: Store, folder: Path, backbone: Backbone | None, used: np.ndarray
+) -> tuple[set[int], Store] | None:
+    """Stored features of the data set, of the episodes in question, or of those that the model was trained on."""
     if backbone is None:
         return None
     about = read_release(folder, KIND)
     trained = sorted({index for part in about["episodes"] for index in part}) if about["data"] == store.hash else []
-    for episodes in (list(range(len(store))), trained):
+    for episodes in (list(range(len(store))), sorted({int(index) for index in used}), trained):
         if episodes and (found := find_derived(store, FEATURES, backbone.hash, episodes)) is not None:
             return set(episodes), found
     return None

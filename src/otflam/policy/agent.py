@@ -37,6 +37,8 @@ class Agent(nn.Module):
 
     def __init__(self, clone: Clone, decoder: ActionDecoder | None, about: dict[str, Any]) -> None:
         super().__init__()
+        if clone.actor.config.ahead:
+            raise UserError(f"--actor.ahead {clone.actor.config.ahead}", "an agent cannot see the future: give 0")
         self.clone, self.decoder, self.about = clone, decoder, about
         self._recent: deque[np.ndarray] = deque(maxlen=clone.actor.config.frames)
 

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from otflam.core.errors import UserError
 from otflam.core.provenance import versions
 from otflam.core.release import load_weights, save_weights
 from otflam.core.run import Run
@@ -79,9 +80,25 @@ def labelled_pairs(actor: Actor, store: Store, episodes: Sequence[int] | np.ndar
     masked = "action_mask" in store
     clips = Clips(store, actor.offsets, ("actions", *(["action_mask"] if masked else [])), episodes, pad=True)
     known = np.flatnonzero(clips.column("action_mask")) if masked else np.arange(len(clips))
-    parts = [clips.gather(known[first : first + CHUNK]) for first in range(0, len(known), CHUNK)]
-    inputs = torch.cat([said_by(actor.eval(), actor.stacked(part)) for part in parts])
-    return Pairs(inputs, torch.cat([part.at("actions", 0) for part in parts]))
+    if not len(known):
+        raise UserError(f"none of the episodes {[int(index) for index in episodes]} has labels", "label some of them")
+    inputs, actions = [], []
+    for first in range(0, len(known), CHUNK):
+        part = clips.gather(known[first : first + CHUNK])
+        inputs.append(said_by(actor.eval(), actor.stacked(part)))
+        actions.append(part.at("actions", 0))
+    return Pairs(torch.cat(inputs), torch.cat(actions))
+
+
+def held_out_error(pairs: Pairs, space: ActionSpace) -> Callable[[ActionDecoder], dict[str, float]]:
+    """What to log of a decoder at every checkpoint."""
+
+    @torch.no_grad()
+    def check(decoder: ActionDecoder) -> dict[str, float]:
+        held = pairs.to(next(decoder.parameters()).device)
+        return {"held_out": float(space.loss(decoder.layers(held.inputs), held.actions))}
+
+    return check
 
 
 def train_decoder(

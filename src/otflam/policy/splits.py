@@ -37,6 +37,6 @@ class Splits:
         if not 1 <= count <= len(self.pool):
             raise UserError(
                 f"{count} labelled episodes of a pool of {len(self.pool)}",
-                "ask for fewer labels or collect more: a quarter of the episodes may be labelled",
+                f"ask for 1 to {len(self.pool)}, or collect more: a quarter of the episodes may be labelled",
             )
         return np.random.default_rng([seed, 3]).permutation(self.pool)[:count]

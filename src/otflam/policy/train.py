@@ -14,21 +14,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
-from otflam.core.config import stable_hash
-from otflam.core.release import release_hash
+from otflam.core.config import stable_hash, to_json
+from otflam.core.errors import UserError
+from otflam.core.provenance import versions
+from otflam.core.release import read_release, release_hash
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.features import Backbone
 from otflam.lam.label import LATENTS, label_store
+from otflam.lam.label import VERSION as LABEL_VERSION
+from otflam.lam.methods import KIND as LAM_KIND
 from otflam.lam.methods import load_lam
 from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
 from otflam.policy.clone import ACTIONS, Clone, Target, train_clone
+from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
-from otflam.policy.decode import ActionDecoder, Pairs, labelled_pairs, train_decoder
+from otflam.policy.decode import VERSION as DECODER_VERSION
+from otflam.policy.decode import ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
 from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel
 from otflam.policy.spaces import ActionSpace, LatentSpace
 from otflam.policy.splits import Episodes, Splits
@@ -37,6 +42,8 @@ Grounding = Literal["decode", "finetune", "relabel"]
 Reference = Literal["labels-only", "idm", "all-actions"]
 SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
+WATCHED = 8
+"""Held-out episodes on which a decoder's error is watched."""
 Parts = Callable[..., Callable[[int, int], None]]
 
 
@@ -82,7 +89,19 @@ class Task:
     ) -> Clone:
         """Imitate a target, by default for as long as a clone does."""
         train, shape = train or self.config.clone, dataclasses.replace(self.config.actor, **actor)
-        reach, done = self.on_part(folder.name, "steps"), 0
+        begin, step = self.progress(folder.name, train)
+        return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, begin, step)
+
+    def decode(self, pairs: Pairs, held: Pairs | None, about: dict[str, Any]) -> ActionDecoder:
+        """Learn actions from what the labels belong to; without anything held out no error is watched."""
+        space, train = ActionSpace.of(self.store, self.config.decoder.discrete), self.config.decode
+        check, (begin, step) = None if held is None else held_out_error(held, space), self.progress("decoder", train)
+        folder = self.out / "decoder"
+        return train_decoder(pairs, self.config.decoder, space, train, self.hardware, folder, about, check, begin, step)
+
+    def progress(self, name: str, train: TrainConfig) -> tuple[Callable[[int, int], None], Callable[[int], None]]:
+        """What a training calls at its start and after every step."""
+        reach, done = self.on_part(name, "steps"), 0
 
         def begin(first: int, total: int) -> None:
             nonlocal done
@@ -93,53 +112,81 @@ class Task:
             done += count
             reach(done, train.steps)
 
-        return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, begin, step)
+        return begin, step
 
-    def finish(self, clone: Clone, decoder: ActionDecoder | None, **about: Any) -> Agent:
+    def made_from(self, **about: Any) -> dict[str, Any]:
+        """Everything that decides the agent."""
+        facts = {"data": self.store.hash, "labelled": self.labelled.tolist(), "unlabelled": self.unlabelled.tolist()}
+        facts |= {"config": to_json(self.config), "versions": versions("torch", "numpy"), **about}
+        return facts | {"stages": [CLONE_VERSION, DECODER_VERSION, LABEL_VERSION]}
+
+    def finished(self, made_from: dict[str, Any]) -> Agent | None:
+        """The agent, if it is there and just this one."""
+        if not (self.out / "model.safetensors").exists():
+            return None
+        agent, wanted = load_agent(self.out), to_json(made_from)
+        found = agent.about["made_from"]
+        changed = sorted(name for name in {**found, **wanted} if found.get(name) != wanted.get(name))
+        if changed:
+            raise UserError(
+                f"{self.out} holds another agent ({', '.join(changed)} differ)", "use its settings or another folder"
+            )
+        return agent
+
+    def finish(self, clone: Clone, decoder: ActionDecoder | None, made_from: dict[str, Any], **about: Any) -> Agent:
         config = self.config.decoder if decoder is not None else None
-        facts = describe_agent(clone, config, self.store, labels=self.labels, seed=self.config.clone.seed, **about)
-        agent = Agent(clone, decoder, facts)
+        about |= {"labels": self.labels, "seed": self.config.clone.seed, "made_from": to_json(made_from)}
+        agent = Agent(clone, decoder, describe_agent(clone, config, self.store, **about))
         save_agent(agent, self.out)
         return agent.eval()
+
+    def check_actions(self, what: str) -> None:
+        """Refuse what only a decoder understands."""
+        if self.config.decoder.discrete:
+            raise UserError(f"discrete actions for {what}", "only --grounding decode knows them")
+        if "action_mask" in self.store:
+            raise UserError(f"{self.store.path} has labels for some frames only", f"{what} needs whole episodes")
 
 
 def train_agent(
     task: Task, lam: Path, backbone: Backbone | None, grounding: Grounding, clones: Path | None = None
 ) -> Agent:
     """An agent from a trained latent action model; `clones` is a folder for the part that no label changes."""
-    if (task.out / "model.safetensors").exists():
-        return load_agent(task.out)
+    if grounding != "decode":
+        task.check_actions(f"--grounding {grounding}")
+    check_splits(task, lam)
+    made_from = task.made_from(lam=release_hash(lam), grounding=grounding)
+    if (agent := task.finished(made_from)) is not None:
+        return agent
     model, _ = load_lam(lam, backbone)
     inside, labelled = (model.offsets[-1],), task.labelled
     about = {"lam": release_hash(lam), "stride": model.stride, "grounding": grounding}
     latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part)
     if grounding == "relabel":
         known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part)
-        return _relabelled(task, latents, known, inside, about)
+        return task.finish(_relabelled(task, latents, known, inside), None, made_from, **about)
     folder = clones or task.out / "clone"
     clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
     if grounding == "finetune":
         tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
-        return task.finish(tuned, None, **about)
-    pairs = labelled_pairs(clone.actor, task.store, labelled)
-    probes = task.splits.probes
-    held = labelled_pairs(clone.actor, task.store, probes) if len(probes) else pairs
-    facts = about | {"labelled": labelled.tolist(), "data": task.store.hash}
-    decoder = _decode(task, pairs, held, task.out / "decoder", facts)
-    return task.finish(clone, decoder, **about)
+        return task.finish(tuned, None, made_from, **about)
+    pairs, probes = labelled_pairs(clone.actor, task.store, labelled), task.splits.probes[:WATCHED]
+    held = labelled_pairs(clone.actor, task.store, probes) if len(probes) and "action_mask" not in task.store else None
+    decoder = task.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
+    return task.finish(clone, decoder, made_from, **about)
 
 
-def _decode(task: Task, pairs: Pairs, held: Pairs, out: Path, about: dict[str, Any]) -> ActionDecoder:
-    space = ActionSpace.of(task.store, task.config.decoder.discrete)
+def check_splits(task: Task, lam: Path) -> None:
+    """Refuse a latent action model that was trained on episodes which labels or probes come from."""
+    about = read_release(lam, LAM_KIND)
+    seen = set(about["episodes"][0]) if about["data"] == task.store.hash else set()
+    if seen & {*task.splits.pool.tolist(), *task.splits.probes.tolist()}:
+        raise UserError(
+            f"{lam} was trained on episodes that are to be labelled or held out", "train it with --share 0.5 or less"
+        )
 
-    @torch.no_grad()
-    def check(decoder: ActionDecoder) -> dict[str, float]:
-        return {"held_out": float(space.loss(decoder.layers(held.inputs), held.actions))}
 
-    return train_decoder(pairs, task.config.decoder, space, task.config.decode, task.hardware, out, about, check)
-
-
-def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...], about: dict[str, Any]) -> Agent:
+def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...]) -> Clone:
     """Learn to decode the latents of labelled transitions, guess all other actions, and imitate them."""
     labelled = task.labelled
 
@@ -147,32 +194,32 @@ def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...
         return Clips(task.store, (0,), (ACTIONS,), episodes, {LATENTS: column}, inside)
 
     space = LatentSpace.of(seen(task.unlabelled).column(LATENTS))
-    facts = about | {"labelled": labelled.tolist(), "data": task.store.hash}
-    others = np.setdiff1d(task.splits.pool, labelled)
+    others = np.setdiff1d(task.splits.pool, labelled)[:WATCHED]
     pairs = latent_pairs(space, seen(labelled, known))
-    held = latent_pairs(space, seen(others, known)) if len(others) else pairs
-    decoder = _decode(task, pairs, held, task.out / "decoder", facts)
+    held = latent_pairs(space, seen(others, known)) if len(others) else None
+    decoder = task.decode(pairs, held, {"latents": [latents.hash, known.hash], "labelled": labelled.tolist()})
     key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)
     target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.on_part("relabel"))
-    episodes = np.concatenate([task.unlabelled, labelled])
-    return task.finish(task.clone(task.out / "clone", episodes, target), None, **about)
+    return task.clone(task.out / "clone", np.concatenate([task.unlabelled, labelled]), target)
 
 
 def train_reference(task: Task, kind: Reference) -> Agent:
     """An agent without latent actions, to compare with."""
-    if (task.out / "model.safetensors").exists():
-        return load_agent(task.out)
+    task.check_actions(kind)
+    if kind == "all-actions":  # it knows every label, so that no budget decides it
+        task = dataclasses.replace(task, labels=len(task.splits.pool))
     splits, labelled, target = task.splits, task.labelled, Target(ACTIONS)
-    episodes = {"labels-only": labelled, "all-actions": np.concatenate([splits.unlabelled, splits.pool])}.get(kind)
-    if episodes is None:
-        episodes = np.concatenate([splits.unlabelled, labelled])
+    made_from = task.made_from(reference=kind)
+    if (agent := task.finished(made_from)) is not None:
+        return agent
+    episodes = labelled if kind == "labels-only" else np.concatenate([splits.unlabelled, labelled])
+    if kind == "idm":
         frames = task.config.actor.frames + SEEN_AHEAD
         inverse = task.clone(task.out / "inverse", labelled, target, frames=frames, ahead=SEEN_AHEAD)
-        offsets = stack_offsets(inverse.actor.config)
-        seen = partial(_seen_frames, task.store, offsets)
+        seen = partial(_seen_frames, task.store, stack_offsets(inverse.actor.config))
         key, guess = release_hash(task.out / "inverse"), partial(guess_from_frames, inverse)
         target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
-    return task.finish(task.clone(task.out / "clone", episodes, target), None, reference=kind)
+    return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from, reference=kind)
 
 
 def _seen_frames(store: Store, offsets: tuple[int, ...], episodes: Any) -> Clips:
@@ -181,5 +228,5 @@ def _seen_frames(store: Store, offsets: tuple[int, ...], episodes: Any) -> Clips
 
 def clone_key(task: Task, lam: Path) -> str:
     """Names the clone of a model's latents, which no label changes."""
-    config = task.config
-    return stable_hash([release_hash(lam), task.store.hash, config.actor, config.clone])
+    facts = [release_hash(lam), task.store.hash, task.unlabelled.tolist(), task.config.actor, task.config.clone]
+    return stable_hash([*facts, CLONE_VERSION, LABEL_VERSION])

@@ -8,7 +8,13 @@ from pathlib import Path
 from otflam.core.errors import require_name
 from otflam.evaluate.stats import estimate
 from otflam.report.markdown import chosen, fastest, group, markdown, over_seeds
-from otflam.report.policy_tables import alignment_table, brief_alignment_table, control_table, paired_alignment_table
+from otflam.report.policy_tables import (
+    alignment_table,
+    brief_alignment_table,
+    control_table,
+    named,
+    paired_alignment_table,
+)
 
 PAPER_DROP = {("otf", 1): 49.3, ("otf", 2): 20.5, ("monolithic", 1): 64.8, ("monolithic", 2): 58.2}
 """Drop in per cent, walker-run to cheetah-run, Table 1 of the paper."""
@@ -94,12 +100,11 @@ def lam_table(folder: Path, size: str) -> str:
     """Is every latent action model healthy?"""
     records = chosen(folder, "lam", size)
     rows = []
-    for (task, method), found in sorted(group(records, "task", "method").items()):
-        name = f"{method} ({found[0]['backbone']})" if "backbone" in found[0] else method
+    for (task, _), found in sorted(group(records, "task", "method").items()):
         gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
         errors = [over_seeds(found, metric, 1.0, 5) for metric in ("error", "error_shuffled", "error_copied")]
         rank = over_seeds(found, "latent_rank", 1.0, 1)
-        rows.append([task, name, *errors, *gains, rank, fastest(found, "train_seconds")])
+        rows.append([task, named(found[0]), *errors, *gains, rank, fastest(found, "train_seconds")])
     head = ["data", "method", "held-out error", "shuffled", "copying", "below shuffled %", "below copying %"]
     return markdown([*head, "rank", "seconds"], rows)
 
