@@ -19,7 +19,7 @@ from otflam.data.store import Store
 from otflam.envs.rollout import Observation, episode_seed, rollout
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
-from otflam.evaluate.control import EVALUATION, check_agent, load_player, play
+from otflam.evaluate.control import EVALUATION, check_agent, load_agent_for, play
 from otflam.lam.label import label_store
 from otflam.lam.methods import train_lam
 from otflam.policy.actor import Actor
@@ -69,7 +69,7 @@ def test_an_agent_is_one_folder(grounding: Any, store: Store, lam: Path, tmp_pat
     env.close()
     assert np.array_equal(played[0].actions, played[1].actions)
     assert (agent.decoder is None) == (grounding != "decode")
-    assert agent.about["stride"] == 1 and agent.about["labels"] == 2
+    assert agent.about["stride"] == 1 and len(agent.about["made_from"]["labelled"]) == 2
     before = (tmp_path / "agent" / "model.safetensors").read_bytes()
     train_agent(task(store, tmp_path / "agent"), lam, None, grounding)
     assert (tmp_path / "agent" / "model.safetensors").read_bytes() == before
@@ -119,7 +119,7 @@ def test_seeds_and_budgets_matter_and_clones_are_shared(store: Store, lam: Path,
 @pytest.mark.parametrize("kind", ["labels-only", "idm", "all-actions"])
 def test_references(kind: Any, store: Store, tmp_path: Path) -> None:
     agent = train_reference(task(store, tmp_path / kind, 1), kind)
-    assert agent.decoder is None and agent.about["reference"] == kind
+    assert agent.decoder is None and agent.about["made_from"]["reference"] == kind
     known = json.loads((tmp_path / kind / "clone" / "config.json").read_text())["episodes"]
     pool = Splits.of(store)
     labelled = pool.labelled(1, 0).tolist()
@@ -162,7 +162,7 @@ def test_bad_input_gets_one_clear_line(store: Store, lam: Path, tmp_path: Path) 
     config.write_text(json.dumps(about | {"world": None}))
     env = ControlEnv(World("hopper-hop", size=32))
     with pytest.raises(UserError, match="puts out 6 numbers: hopper-hop takes 4"):
-        load_player(tmp_path / "agent", env)
+        load_agent_for(tmp_path / "agent", env)
     env.close()
 
 

@@ -19,6 +19,9 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter
+from otflam.envs.experts import make_policy
+from otflam.envs.rollout import episode_seed, rollout
+from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.alignment import (
     aligned_columns,
@@ -144,8 +147,9 @@ def test_intervals_and_deviations() -> None:
     assert rms_deviation(groups) == pytest.approx(np.sqrt(np.mean([scipy_stats.tvar(group) for group in groups])))
 
 
-def test_cells_and_their_tables(tmp_path: Path) -> None:
+def test_cells_and_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorded experiments' own functions, on the smallest data, down to the tables."""
+    monkeypatch.setattr(agents, "EPISODES", 2)
     root, records = tmp_path / "root", tmp_path / "records"
     data = "cheetah-run-noisy"
     for name in agents.needs(agents.Job("lapo-256", data, 1, 0)):
@@ -224,3 +228,12 @@ def test_a_worker_s_problem_is_told_as_it_is(tmp_path: Path) -> None:
     """Not as a process that died, whatever the number of workers."""
     with pytest.raises(UserError, match="give the folder of a trained agent"):
         play(tmp_path / "nothing", World("cheetah-run", size=16), 0, 2, 2, 4)
+
+
+def test_policies_on_states_play_the_same_episodes_without_pictures() -> None:
+    world, seed = World("cheetah-run", size=16), episode_seed(0, 1)
+    env = ControlEnv(world)
+    for name in ("random", "zero", "expert"):
+        drawn = rollout(env, make_policy(name, env.simulation), seed, steps=12).rewards.sum(dtype=np.float64)
+        assert play(name, world, 0, 2, 1, 12)[1] == pytest.approx(drawn, rel=1e-5)
+    env.close()

@@ -15,7 +15,7 @@ import pytest
 
 from otflam.core.errors import UserError
 from otflam.data.collect import choose_policy, collect, recorded_collection, render
-from otflam.data.derived import derive, open_derived
+from otflam.data.derived import derive, find_derived
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
 from otflam.envs.experts import load_expert
@@ -196,14 +196,14 @@ def test_derived_columns_are_keyed_computed_once_and_outside_the_data(store: Sto
             raise KeyboardInterrupt
 
     column = Column("float32", ())
-    with pytest.raises(UserError, match="has no brightness of this model: run otflam"):
-        open_derived(store, "brightness", "model-a", "run otflam")
+    everything = list(range(len(store)))
+    assert find_derived(store, "brightness", "model-a", everything) is None
     with pytest.raises(KeyboardInterrupt):
         derive(store, "brightness", "model-a", column, brightness, stop)
     first = derive(store, "brightness", "model-a", column, brightness)
     assert derive(store, "brightness", "model-a", column, brightness).hash == first.hash
     assert calls == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal(open_derived(store, "brightness", "model-a", "")["brightness"], first["brightness"])
-    with pytest.raises(UserError, match="of other data or models"):
-        open_derived(store, "brightness", "model-b", "run otflam")
+    found = find_derived(store, "brightness", "model-a", everything)
+    assert found is not None and found.path == first.path
+    assert find_derived(store, "brightness", "model-b", everything) is None
     assert files(store) == before

@@ -22,7 +22,7 @@ from otflam.tokenizer.api import Tokenizer
 from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_tokenizer, motion_clips, train_tokenizer
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 from otflam.tokenizer.decoder import make_decoder
-from otflam.tokenizer.encode import encode_store, stored_codes
+from otflam.tokenizer.encode import encode_store
 from otflam.tokenizer.model import OTF, bits_per_token, code_weights, count_codes
 
 SMALL = TokenizerConfig(
@@ -157,7 +157,7 @@ def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     assert not codes.episode(0, "codes")[-2:].any()
     _, every = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.arange(18)))
     np.testing.assert_array_equal(codes.episode(2, "codes")[:18], loaded.encode(every))
-    assert stored_codes(store, out).hash == codes.hash
+    assert encode_store(store, out).path == codes.path
     assert train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out).config == SMALL  # found, not trained again
     with pytest.raises(UserError, match=r"holds another training \(train differ\)"):
         train_tokenizer(store, [0, 1, 2], SMALL, dataclasses.replace(train, lr=0.5), Hardware(), out)

@@ -55,12 +55,12 @@ class Preset:
     """Budgets of labelled episodes, and the decoder's steps for each."""
     compared: tuple[int, ...]
     """Budgets at which all methods are compared by their returns."""
+    played: int | None
+    """Steps of the episodes that returns are measured on; None: to their time limit."""
     featured: int
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
 
 
-FEATURES = 384
-"""Width of the small DINOv2."""
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
 """Weights of L_vocab in the authors' public code."""
 
@@ -78,13 +78,10 @@ def lams(
     abstraction: AbstractionConfig, predictor: PredictorConfig, pixel: PixelConfig, lapo: LapoConfig, patch: int
 ) -> dict[str, LamConfig]:
     """All methods at one size; `lapo` gives the sizes of its whole family."""
-    dino = DinoConfig(abstraction, predictor, cell=pixel.cell, size=14 * pixel.side)
-    if predictor.dim < FEATURES:  # too narrow to carry all features through, so that only their change can be drawn
-        dino = dataclasses.replace(dino, residual=True)
     sizes = (lapo.scale, lapo.blocks, lapo.frames, lapo.stride, lapo.reach)
     return {
         "otf-lam-pixel": dataclasses.replace(pixel, abstraction=abstraction, predictor=predictor),
-        "otf-lam-dino": dino,
+        "otf-lam-dino": DinoConfig(abstraction, predictor, cell=pixel.cell, size=14 * pixel.side),
         "lapo-128": LapoConfig(128, *sizes),
         "lapo-256": LapoConfig(256, *sizes),
         "m-lapo": MLapoConfig(128, *sizes),
@@ -159,6 +156,7 @@ PRESETS = {
         {},
         {1: 8},
         (1,),
+        24,
         2,
     ),
     # The whole story in minutes.
@@ -185,6 +183,7 @@ PRESETS = {
         {},
         {3: 300},
         (3,),
+        None,
         6,
     ),
     # Our recorded results: hours in total.
@@ -211,6 +210,7 @@ PRESETS = {
         {},
         {2: 300, 4: 500, 8: 1000, 16: 1500, 32: 2000},
         (8, 32),
+        None,
         24,
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
@@ -241,6 +241,7 @@ PRESETS = {
         {"otf-lam-dino": 9745},
         {16: 2500, 32: 5000, 64: 10_000, 128: 20_000},
         (32,),
+        None,
         0,
     ),
 }

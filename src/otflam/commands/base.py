@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from otflam.lam.features import Backbone
 
 T = TypeVar("T")
+NO_PREFIX = tyro.conf.arg(name="")
+"""For a part of a command whose options stand by themselves."""
 Workers = Annotated[int, tyro.conf.arg(help_behavior_hint="default: one per core")]
 
 

@@ -9,14 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from otflam.commands.base import backbone_of, describe, first_episodes, required
+from otflam.commands.base import NO_PREFIX, backbone_of, describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
-
-NO_PREFIX = tyro.conf.arg(name="")
 
 
 @dataclass(frozen=True)

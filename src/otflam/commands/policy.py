@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import Workers, backbone_of, required
+from otflam.commands.base import NO_PREFIX, Workers, backbone_of, required
 from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.core.training import Hardware
@@ -16,8 +17,6 @@ from otflam.envs.world import Split
 from otflam.policy.config import PolicyConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
-
-NO_PREFIX = tyro.conf.arg(name="")
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,6 @@ class Playing:
         return (VALIDATION if self.choosing else EVALUATION) + self.seed
 
     def world(self) -> Any:
-        import dataclasses
-
         from otflam.envs.world import World
         from otflam.evaluate.control import agent_world, check_agent
         from otflam.policy.agent import load_agent
@@ -190,7 +187,7 @@ class PolicyRun(Playing):
     def run(self) -> None:
         from otflam.envs.rollout import episode_seed, rollout
         from otflam.envs.suite import ControlEnv
-        from otflam.evaluate.control import load_player
+        from otflam.evaluate.control import load_agent_for
         from otflam.report.video import write_video
 
         if self.video.suffix != ".mp4":
@@ -199,7 +196,9 @@ class PolicyRun(Playing):
         with Progress(f"play {env.world.task}", "steps") as bar:
             bar.start(0, self.steps or env.simulation.steps)
             seed = episode_seed(self.first_seed(), 0)
-            episode = rollout(env, load_player(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1))
+            episode = rollout(
+                env, load_agent_for(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1)
+            )
         env.close()
         rate = float(ControlEnv.metadata["render_fps"])
         write_video(episode.frames, rate, self.video)

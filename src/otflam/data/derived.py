@@ -74,13 +74,3 @@ def _place(store: Store, name: str, model_hash: str, episodes: list[int]) -> tup
     """The folder of a derived column and what it is of."""
     key = model_hash if len(episodes) == len(store) else stable_hash([model_hash, episodes])
     return derived_folder(store, name, key), {"data": store.hash, "model": key}
-
-
-def open_derived(store: Store, name: str, model_hash: str, cure: str) -> Store:
-    """A derived column that must be there; `cure` says which command makes it."""
-    folder = derived_folder(store, name, model_hash)
-    if not (folder / "meta.json").exists():
-        others = sorted(path.name for path in folder.parent.glob(f"{name}-*")) if folder.parent.exists() else []
-        stale = f" (there are {name} of other data or models: {', '.join(others)})" if others else ""
-        raise UserError(f"{store.path} has no {name} of this model{stale}", cure)
-    return Store(folder)

@@ -69,13 +69,20 @@ def rollout(
     return Episode(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
-def state_return(simulation: Simulation, policy: Policy, seed: int) -> float:
+def state_return(
+    simulation: Simulation,
+    policy: Policy,
+    seed: int,
+    steps: int | None = None,
+    on_step: Callable[[], None] = lambda: None,
+) -> float:
     """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
     rng, state, total = policy_rng(seed), simulation.begin(seed), 0.0
-    for step in range(simulation.steps):
+    for step in range(steps or simulation.steps):
         action = np.clip(policy.act(Observation(None, state, step), rng), simulation.low, simulation.high)
         state, reward, last = simulation.step(action)
         total += reward
+        on_step()
         if last:
             break
     return total

@@ -72,13 +72,13 @@ def aligned_columns(
         mean, axes = principal_axes(torch.cat([view(part) for part in parts]), WIDTH)
         return lambda batch: (view(batch) - mean) @ axes
 
-    def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int) -> Store:
+    def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int | None = None) -> Store:
         return derive_with(store, folder, backbone, name, width, function, episodes, on_part, about, keep_features=True)
 
     return {
-        "latents": label_store(store, folder, backbone, episodes, on_part),
+        "latents": label_store(store, folder, backbone, episodes, on_part, keep_features=True),
         "present": column("present", present, WIDTH),
-        "still": column("still", still, model.latent),
+        "still": column("still", still),
         "state": state_column(store, unlabelled, episodes, on_part("state")),
         "motion": motion_column(store, model.stride, episodes, on_part("motion")),
     }

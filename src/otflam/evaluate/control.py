@@ -6,6 +6,7 @@ Seeds of evaluation episodes are shared by all methods, so that each meets the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from otflam.core.config import from_json
 from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
 from otflam.envs.experts import POLICIES, make_policy
-from otflam.envs.rollout import Policy, episode_seed, rollout
+from otflam.envs.rollout import Policy, episode_seed, rollout, state_return
+from otflam.envs.simulation import Simulation
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.stats import interquartile_mean
@@ -46,19 +48,25 @@ class Player:
 
     def __init__(self, player: str | Path, world: World, seed: int, steps: int | None) -> None:
         torch.set_num_threads(1)  # batches of one frame gain nothing from more
-        self.env, self.seed, self.steps = ControlEnv(world), seed, steps
-        self.policy: Policy = load_player(player, self.env)
+        self.seed, self.steps = seed, steps
+        if player in POLICIES:  # they look at states: nothing has to be drawn
+            simulation = Simulation(world.task)
+            self.play = partial(state_return, simulation, make_policy(str(player), simulation))
+        else:
+            env = ControlEnv(world)
+            self.play = partial(drawn_return, env, load_agent_for(Path(player), env))
 
     def __call__(self, index: int, tick: Callable[[], None]) -> float:
-        episode = rollout(self.env, self.policy, episode_seed(self.seed, index), steps=self.steps, on_step=tick)
-        return float(episode.rewards.sum(dtype=np.float64))
+        return self.play(episode_seed(self.seed, index), self.steps, tick)
 
 
-def load_player(player: str | Path, env: ControlEnv) -> Policy:
-    """An agent's folder, or the name of a policy that needs no training here."""
-    if player in POLICIES:
-        return make_policy(str(player), env.simulation)
-    agent = load_agent(Path(player))
+def drawn_return(env: ControlEnv, policy: Policy, seed: int, steps: int | None, on_step: Callable[[], None]) -> float:
+    return float(rollout(env, policy, seed, steps=steps, on_step=on_step).rewards.sum(dtype=np.float64))
+
+
+def load_agent_for(folder: Path, env: ControlEnv) -> Agent:
+    """A saved agent that fits a world."""
+    agent = load_agent(folder)
     check_agent(agent, env.world)
     if agent.about["actions"] != env.simulation.action_size:
         raise UserError(

@@ -10,6 +10,7 @@ from typing import Any
 from otflam.core.config import stable_hash, to_json
 from otflam.core.files import patiently
 from otflam.core.provenance import versions
+from otflam.core.release import read_release
 from otflam.core.run import training_seconds
 from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
@@ -21,8 +22,8 @@ from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
 from otflam.experiments.datasets import policy_worlds
 from otflam.lam.config import DinoConfig
+from otflam.policy.agent import KIND as AGENT_KIND
 from otflam.policy.agent import VERSION as AGENT_VERSION
-from otflam.policy.agent import load_agent
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
 from otflam.policy.decode import VERSION as DECODER_VERSION
@@ -82,61 +83,50 @@ def most(size: str, job: Job) -> int:
     return preset(size).featured if dear else 0
 
 
-def trained_agent(root: Path, size: str, job: Job) -> Path:
-    """The folder of a job's agent, trained if it is missing."""
+def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
+    """The folders of a job's agent and of its clone, trained if they are missing."""
     known = cell(root, size, job)
     key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
-    task = task_of(root, size, job, out)
+    store = Store(root / "data" / job.data)
+    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
     if job.method in (*REFERENCES, "all-actions"):
         train_reference(task, job.method)
-        return out
-    lam, model = patiently(lambda: lams.trained_lam(root, size, lam_job(job))), lam_job(job)
-    eyes = lams.eyes_of(root, size, model)
-    clones = clone_folder(root, size, job)
+        return out, out / "clone"
+    model = lam_job(job)
+    lam, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
+    # The clone of a model's latents is shared by all budgets and by what goes on from it.
+    shared = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     way = {f"{model.method}+{way}": way for way in OURS}.get(job.method, "decode")
-    patiently(lambda: train_agent(task, lam, eyes, way, clones))
-    return out
-
-
-def clone_folder(root: Path, size: str, job: Job) -> Path:
-    """Where the clone of a model's latents lies, which all budgets share."""
-    lam = lams.trained_lam(root, size, lam_job(job))
-    key = clone_key(task_of(root, size, job, root), lam)
-    return root / "clones" / f"{job.data}-{lam_job(job).method}-seed{job.seed}-{key[:12]}"
-
-
-def task_of(root: Path, size: str, job: Job, out: Path) -> Task:
-    store = Store(root / "data" / job.data)
-    return Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
+    patiently(lambda: train_agent(task, lam, eyes, way, shared))
+    return out, out / "clone" if way == "relabel" else shared
 
 
 def measure(root: Path, size: str, job: Job) -> Metrics:
     """Play with the agent, or with a policy that needs none, on training and on validation backgrounds."""
     world = recorded_collection(Store(root / "data" / job.data)).world
-    player: Any = job.method if job.method in POLICIES else trained_agent(root, size, job)
-    steps = preset(size).collection.steps if size == "tiny" else None
-    metrics = dict(return_metrics(play(player, world, EVALUATION + job.seed, EPISODES, 1, steps)))
-    if world.difficulty != "vanilla" and job.method not in POLICIES:
-        other = dataclasses.replace(world, split="validation")
-        metrics["return_new_backgrounds"] = float(play(player, other, EVALUATION + job.seed, EPISODES, 1, steps).mean())
+    player, parts = job.method, {}
+    if job.method not in POLICIES:
+        player, clone = trained_agent(root, size, job)
+        parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
+    seed, steps = EVALUATION + job.seed, preset(size).played
+    metrics = dict(return_metrics(play(player, world, seed, EPISODES, 1, steps)))
     if isinstance(player, Path):
-        made_from = load_agent(player).about["made_from"]
-        used = {"labels-only": [], "all-actions": made_from["unlabelled"]}.get(job.method, made_from["unlabelled"])
-        metrics["imitated_episodes"] = float(len(used))
-        folders = {part: player / part for part in ("decoder", "clone", "finetune")}
-        if has_lam(job) and "relabel" not in job.method:
-            folders["clone"] = clone_folder(root, size, job)
-        for part, folder in folders.items():
-            if (folder / "metrics.jsonl").exists():
-                metrics[f"{part}_seconds"] = training_seconds(folder)
+        if world.difficulty != "vanilla":
+            other = dataclasses.replace(world, split="validation")
+            metrics["return_new_backgrounds"] = float(play(player, other, seed, EPISODES, 1, steps).mean())
+        unlabelled = read_release(player, AGENT_KIND)["made_from"]["unlabelled"]
+        metrics["imitated_episodes"] = 0.0 if job.method == "labels-only" else float(len(unlabelled))
+    for part, folder in parts.items():
+        if (folder / "metrics.jsonl").exists():
+            metrics[f"{part}_seconds"] = training_seconds(folder)
     return metrics
 
 
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     store = Store(root / "data" / job.data)
-    facts: dict[str, Any] = {"episodes": EPISODES}
+    facts: dict[str, Any] = {"episodes": EPISODES, "steps": preset(size).played}
     stage, extra = CONTROL_VERSION, {}
     if job.method not in POLICIES:
         facts |= {"policy": to_json(config_of(size, job)), "most": most(size, job)}

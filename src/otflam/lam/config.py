@@ -80,8 +80,6 @@ class PixelConfig(OTFConfig):
 class DinoConfig(OTFConfig):
     size: int = 196
     """Pixels that frames are resized to before the backbone; it must give as many patches as there are tokens."""
-    residual: bool = False
-    """Predict the change of the features; otherwise the features themselves."""
 
 
 @dataclass(frozen=True)

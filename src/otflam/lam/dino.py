@@ -27,8 +27,6 @@ class Seen(NamedTuple):
 
 
 class DinoLAM(CodeLAM):
-    config: DinoConfig
-
     def __init__(self, config: DinoConfig, tokenizer: MotionAutoencoder, width: int, backbone: Backbone | None) -> None:
         """Without a `backbone` the model works on stored features only."""
         super().__init__(config, tokenizer)
@@ -42,8 +40,7 @@ class DinoLAM(CodeLAM):
         return Seen(self.codes(batch), self.current(batch))
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
-        drawn = self.leave(self.predictor(seen.state, latent))
-        return seen.state + drawn if self.config.residual else drawn
+        return self.leave(self.predictor(seen.state, latent))
 
     def current(self, batch: Batch) -> Float[Tensor, "b n s"]:
         return self.features(batch, 0)

@@ -33,6 +33,7 @@ def label_store(
     backbone: Backbone | None = None,
     episodes: Sequence[int] | np.ndarray | None = None,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    keep_features: bool = False,
 ) -> Store:
     """The column of latents that a trained model gives a data set, or some of its episodes.
 
@@ -40,8 +41,9 @@ def label_store(
     transition would leave the episode hold zeros; clips must have the model's last offset `inside`. What a model wants
     to see from before the episode is its first frame.
     """
-    model = load_lam(folder, backbone)[0]
-    return derive_with(store, folder, backbone, LATENTS, model.latent, lambda lam: lam.infer, episodes, on_part)
+    return derive_with(
+        store, folder, backbone, LATENTS, None, lambda lam: lam.infer, episodes, on_part, keep_features=keep_features
+    )
 
 
 def derive_with(
@@ -49,7 +51,7 @@ def derive_with(
     folder: Path,
     backbone: Backbone | None,
     name: str,
-    width: int,
+    width: int | None,
     function: Callable[[LAM], Callable[[Batch], Tensor]],
     episodes: Sequence[int] | np.ndarray | None = None,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
@@ -58,9 +60,11 @@ def derive_with(
 ) -> Store:
     """A column of vectors that a function of a trained model gives the transitions of a data set.
 
-    `about` is whatever else decides them. Features of a backbone are kept if more than this column will need them.
+    Without a `width` they are as wide as latents; `about` is whatever else decides them. Features of a backbone are
+    kept if more than this column will need them.
     """
     model, parts = load_lam(folder, backbone)
+    width = width or model.latent
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
     check_frames(parts, store.columns["frames"].shape)
     Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written

@@ -68,7 +68,7 @@ def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Sto
     actions = list(store.columns["actions"].shape)
     facts = {"kind": KIND, "version": VERSION, "actor": to_json(clone.actor.config), "frames": list(clone.frames)}
     facts |= {"decoder": None if decoder is None else to_json(decoder), "latent": clone.space.outputs}
-    return facts | {"world": world, "actions": actions[0], "data": store.hash, **more}
+    return facts | {"world": world, "actions": actions[0], **more}
 
 
 def save_agent(agent: Agent, folder: Path) -> None:

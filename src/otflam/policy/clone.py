@@ -80,7 +80,6 @@ def train_clone(
     start: Path | None = None,
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
 ) -> Clone:
     """Train a policy to imitate a target on some episodes; or continue, or find it done.
 
@@ -105,7 +104,7 @@ def train_clone(
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
         return load_clone(out)
-    fit(model, clips, train, run, fabric, on_start, on_step, on_log)
+    fit(model, clips, train, run, fabric, on_start, on_step)
     if fabric.global_rank == 0:
         save_weights(model, out)
     fabric.barrier()

@@ -135,8 +135,8 @@ class Task:
 
     def finish(self, clone: Clone, decoder: ActionDecoder | None, made_from: dict[str, Any], **about: Any) -> Agent:
         config = self.config.decoder if decoder is not None else None
-        about |= {"labels": self.labels, "seed": self.config.clone.seed, "made_from": to_json(made_from)}
-        agent = Agent(clone, decoder, describe_agent(clone, config, self.store, **about))
+        facts = describe_agent(clone, config, self.store, made_from=to_json(made_from), **about)
+        agent = Agent(clone, decoder, facts)
         save_agent(agent, self.out)
         return agent.eval()
 
@@ -160,20 +160,19 @@ def train_agent(
         return agent
     model, _ = load_lam(lam, backbone)
     inside, labelled = (model.offsets[-1],), task.labelled
-    about = {"lam": release_hash(lam), "stride": model.stride, "grounding": grounding}
     latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part)
     if grounding == "relabel":
         known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part)
-        return task.finish(_relabelled(task, latents, known, inside), None, made_from, **about)
+        return task.finish(_relabelled(task, latents, known, inside), None, made_from, stride=model.stride)
     folder = clones or task.out / "clone"
     clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
     if grounding == "finetune":
         tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
-        return task.finish(tuned, None, made_from, **about)
+        return task.finish(tuned, None, made_from, stride=model.stride)
     pairs, probes = labelled_pairs(clone.actor, task.store, labelled), task.splits.probes[:WATCHED]
     held = labelled_pairs(clone.actor, task.store, probes) if len(probes) and "action_mask" not in task.store else None
     decoder = task.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
-    return task.finish(clone, decoder, made_from, **about)
+    return task.finish(clone, decoder, made_from, stride=model.stride)
 
 
 def check_splits(task: Task, lam: Path) -> None:
@@ -219,7 +218,7 @@ def train_reference(task: Task, kind: Reference) -> Agent:
         seen = partial(_seen_frames, task.store, stack_offsets(inverse.actor.config))
         key, guess = release_hash(task.out / "inverse"), partial(guess_from_frames, inverse)
         target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
-    return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from, reference=kind)
+    return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from)
 
 
 def _seen_frames(store: Store, offsets: tuple[int, ...], episodes: Any) -> Clips:

@@ -10,7 +10,7 @@ import torch
 
 from otflam.core.batch import Batch
 from otflam.core.release import release_hash
-from otflam.data.derived import derive, open_derived
+from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.motion.signal import motion_of_sequence
 from otflam.tokenizer.build import load_tokenizer, motion_clips
@@ -62,10 +62,3 @@ def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patch
         found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
         codes[first + before : first + before + len(found)] = found.numpy()
     return codes
-
-
-def stored_codes(store: Store, folder: Path) -> Store:
-    """The codes of a data set, which must have been computed before."""
-    return open_derived(
-        store, CODES, release_hash(folder), f"run 'otflam tokenizer encode {store.path} --tokenizer {folder}'"
-    )
