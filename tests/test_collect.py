@@ -207,3 +207,19 @@ def test_derived_columns_are_keyed_computed_once_and_outside_the_data(store: Sto
     assert found is not None and found.path == first.path
     assert find_derived(store, "brightness", "model-b", everything) is None
     assert files(store) == before
+
+
+def test_a_derived_column_of_more_episodes_begins_with_what_is_known(store: Store) -> None:
+    calls = []
+
+    def number(index: int) -> np.ndarray:
+        calls.append(index)
+        return np.full(store.lengths[index], index, np.float32)
+
+    column = Column("float32", ())
+    derive(store, "number", "model-a", column, number, episodes=[1, 4])
+    more = derive(store, "number", "model-a", column, number, episodes=[4, 2, 1])
+    assert calls == [1, 4, 2]
+    assert [more.episode(more.places[index], "number")[0] for index in (1, 2, 4)] == [1, 2, 4]
+    derive(store, "number", "model-b", column, number, episodes=[2, 4])  # another model's rows are not taken
+    assert calls == [1, 4, 2, 2, 4]

@@ -130,7 +130,7 @@ class Clips(Dataset[dict[str, Tensor]]):
 
 def _shifts(store: Store, derived: Store, episodes: np.ndarray) -> Int64[np.ndarray, " n"]:
     """How far each episode's rows of a derived column lie from those of the data set."""
-    places = {entry.get("episode", place): place for place, entry in enumerate(derived.episodes)}
+    places = derived.places
     missing = [int(index) for index in episodes if index not in places]
     if missing:
         raise UserError(

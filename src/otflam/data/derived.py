@@ -37,7 +37,8 @@ def derive(
 ) -> Store:
     """Compute a column episode by episode, or continue, or find it done; `compute` gives an episode's rows.
 
-    Where a column is dear, only some `episodes` have it; each then remembers its number in the data set.
+    Where a column is dear, only some `episodes` have it; each then remembers its number in the data set, and a column
+    of more of them begins with the rows of these.
     """
     everything = list(range(len(store)))
     chosen = everything if episodes is None else sorted({int(index) for index in episodes})
@@ -58,9 +59,11 @@ def derive(
                 raise
     writer.reserve(len(chosen) * longest)
     writer.drop_damaged()
+    known = known_rows(store, name, model_hash)
     for place, index in enumerate(chosen):
         if place not in writer.done():
-            writer.write(place, {name: compute(index)}, {"episode": index})
+            rows = known[index].episode(known[index].places[index], name) if index in known else compute(index)
+            writer.write(place, {name: rows}, {"episode": index})
         on_progress(place + 1, len(chosen))
     return writer.finish({"kind": "derived"}, len(chosen))
 
@@ -68,6 +71,17 @@ def derive(
 def find_derived(store: Store, name: str, model_hash: str, episodes: list[int]) -> Store | None:
     """A derived column of exactly these episodes, if it is finished."""
     return finished_store(*_place(store, name, model_hash, episodes))
+
+
+def known_rows(store: Store, name: str, model_hash: str) -> dict[int, Store]:
+    """Finished columns of this model, whatever their episodes, by the episodes they hold."""
+    known = {}
+    for folder in derived_folder(store, name, "").parent.glob(f"{name}-{store.hash[:12]}-*"):
+        if (folder / "meta.json").exists():
+            # The folder's name does not tell the model; but of which episodes it is, and with them it must be this one.
+            column = find_derived(store, name, model_hash, sorted(Store(folder).places))
+            known |= dict.fromkeys(column.places, column) if column is not None else {}
+    return known
 
 
 def _place(store: Store, name: str, model_hash: str, episodes: list[int]) -> tuple[Path, dict[str, str]]:

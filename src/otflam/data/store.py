@@ -107,6 +107,11 @@ class Store:
             self._maps[column] = np.memmap(file, spec.dtype, "r", HEADER, (self.rows, *spec.shape))
         return self._maps[column]
 
+    @property
+    def places(self) -> dict[int, int]:
+        """Where each episode lies, by its number in the data set that this was derived from."""
+        return {entry.get("episode", place): place for place, entry in enumerate(self.episodes)}
+
     def __contains__(self, column: str) -> bool:
         return column in self.columns
 

@@ -150,7 +150,7 @@ def principal_axes(rows: Float[Tensor, "n f"], count: int) -> tuple[Float[Tensor
 
 def episodes_of(column: Store, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
     """A column, derived or not, episode by episode, without the rows whose transition leaves the episode."""
-    places = {entry.get("episode", place): place for place, entry in enumerate(column.episodes)}
+    places = column.places
     return [np.asarray(column.episode(places[int(index)], name))[: -last or None] for index in episodes]
 
 

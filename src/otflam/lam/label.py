@@ -13,12 +13,12 @@ from torch import Tensor
 
 from otflam.core.batch import Batch
 from otflam.core.config import stable_hash
-from otflam.core.release import read_release, release_hash
+from otflam.core.release import release_hash
 from otflam.data.clips import Clips
-from otflam.data.derived import derive, find_derived
+from otflam.data.derived import derive, find_derived, known_rows
 from otflam.data.store import Column, Store
 from otflam.lam.features import FEATURES, Backbone
-from otflam.lam.methods import KIND, check_frames, load_lam, stored_columns
+from otflam.lam.methods import check_frames, load_lam, stored_columns
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
@@ -74,7 +74,7 @@ def derive_with(
     columns = stored_columns(model, parts, store, episodes, on_part, online=not keep_features)
     if model.offsets[0] < 0:  # stored codes begin where all frames are there, latents at the start of an episode
         columns.pop("codes", None)
-    featured = find_features(store, folder, backbone, used)
+    featured = {} if backbone is None else known_rows(store, FEATURES, backbone.hash)
 
     @cache
     @torch.no_grad()
@@ -82,24 +82,10 @@ def derive_with(
         return function(model)  # late: it may be costly, and the column may be there already
 
     def episode(index: int) -> np.ndarray:
-        known = {FEATURES: featured[1]} if featured is not None and index in featured[0] else {}
+        known = {FEATURES: featured[index]} if index in featured else {}
         return label_episode(prepared(), model, width, store, index, columns | known)
 
     return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)
-
-
-def find_features(
-    store: Store, folder: Path, backbone: Backbone | None, used: np.ndarray
-) -> tuple[set[int], Store] | None:
-    """Stored features of the data set, of the episodes in question, or of those that the model was trained on."""
-    if backbone is None:
-        return None
-    about = read_release(folder, KIND)
-    trained = sorted({index for part in about["episodes"] for index in part}) if about["data"] == store.hash else []
-    for episodes in (list(range(len(store))), sorted({int(index) for index in used}), trained):
-        if episodes and (found := find_derived(store, FEATURES, backbone.hash, episodes)) is not None:
-            return set(episodes), found
-    return None
 
 
 @torch.inference_mode()
