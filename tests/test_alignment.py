@@ -9,11 +9,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from scipy import stats as scipy_stats
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score as sklearn_r2
 from sklearn.preprocessing import StandardScaler
 
+from otflam.commands.evaluate import EvaluateCurves
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
@@ -183,6 +185,12 @@ def test_cells_and_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (record,) = read_records(records, "alignment")
     assert record["labels"] == 1 and len(record["metrics"]["curve_mse"]) == len(record["metrics"]["curve_steps"]) == 2
     assert "lapo-256" in TABLES["alignment"](records, "tiny")
+    figure = tmp_path / "curves.png"
+    EvaluateCurves(figure, records, "tiny", 1).run()
+    with Image.open(figure) as drawn:
+        assert drawn.width > 300 and len(drawn.convert("RGB").getcolors(1 << 20)) > 50  # ty: ignore[invalid-argument-type]
+    with pytest.raises(UserError, match="no curves of tiny at 2 labels"):
+        EvaluateCurves(figure, records, "tiny", 2).run()
 
 
 def test_plans_have_floor_and_ceiling_in_every_world() -> None:

@@ -42,6 +42,7 @@ SHORT = {
     "evaluate return": {"--episodes": "1", "--steps": "5", "--workers": "1"},
     "evaluate alignment": {"--preset": "tiny", "--workers": "1"},
     "evaluate control": {"--preset": "tiny", "--workers": "1"},
+    "evaluate curves": {"--preset": "tiny", "--labels": "1"},
 }
 """Options that make a long command short."""
 

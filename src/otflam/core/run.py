@@ -101,3 +101,11 @@ def training_seconds(path: Path) -> float:
         total += (row["step"] - before) / row["steps_per_s"]
         before = row["step"]
     return total
+
+
+def learning_curve(path: Path, name: str, points: int = 40) -> tuple[list[float], list[float]]:
+    """Steps of a run and a metric there, each the mean of as many logged rows as leave about this many points."""
+    rows = [row for row in read_metrics(path) if name in row]
+    size = max(len(rows) // points, 1)
+    parts = [rows[first : first + size] for first in range(0, len(rows), size)]
+    return [float(part[-1]["step"]) for part in parts], [sum(row[name] for row in part) / len(part) for part in parts]

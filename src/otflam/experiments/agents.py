@@ -11,7 +11,7 @@ from otflam.core.config import stable_hash, to_json
 from otflam.core.files import patiently
 from otflam.core.provenance import versions
 from otflam.core.release import read_release
-from otflam.core.run import training_seconds
+from otflam.core.run import learning_curve, training_seconds
 from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
@@ -120,6 +120,8 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():
             metrics[f"{part}_seconds"] = training_seconds(folder)
+    if has_lam(job):
+        metrics["curve_steps"], metrics["curve_clone"] = learning_curve(parts["clone"], "clone")
     return metrics
 
 
