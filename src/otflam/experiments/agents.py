@@ -49,11 +49,12 @@ class Job:
 
 
 def plan(size: str, experiment: str) -> list[Job]:
-    """All jobs: the cheap rows first, then those of one budget after those of another, so that clones are shared."""
+    """All jobs: the cheap rows first, then all methods at the first budget and the main ones at the others."""
     worlds = policy_worlds(size)
     jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]
-    methods = [*preset(size).lam, *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
+    everything = [*preset(size).lam, *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
     for labels in preset(size).compared:
+        methods = everything if labels == preset(size).compared[0] else [*GROUNDED, *REFERENCES]
         jobs += [Job(method, data, labels, seed) for data in worlds for method in methods for seed in SEEDS]
     return jobs
 
