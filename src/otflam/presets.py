@@ -207,7 +207,7 @@ PRESETS = {
         ),
         policy(
             LAPTOP_ACTOR,
-            TrainConfig(steps=3500, batch=64, lr=2e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=3500, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
             TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
             300,
         ),
