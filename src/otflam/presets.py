@@ -202,12 +202,12 @@ PRESETS = {
         lam_trainings(
             TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
-            # Its latents are learned faster by smaller steps (docs/log.md), and its steps are cheaper than Pixel's.
+            # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
             TrainConfig(steps=4000, batch=32, lr=2.5e-4, schedule="cosine", ramp=50),
         ),
         policy(
             LAPTOP_ACTOR,
-            TrainConfig(steps=3500, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
+            TrainConfig(steps=2900, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
             TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
             300,
         ),
