@@ -75,13 +75,20 @@ def tokenizer_for_digits(warmup: int, patience: int, decoder: DecoderConfig) -> 
 
 
 def lams(
-    abstraction: AbstractionConfig, predictor: PredictorConfig, pixel: PixelConfig, lapo: LapoConfig, patch: int
+    abstraction: AbstractionConfig,
+    predictor: PredictorConfig,
+    pixel: PixelConfig,
+    lapo: LapoConfig,
+    patch: int,
+    dino_mlp: int | None = None,
 ) -> dict[str, LamConfig]:
-    """All methods at one size; `lapo` gives the sizes of its whole family."""
+    """All methods at one size; `lapo` gives the sizes of its whole family, `dino_mlp` another inner width for DINO."""
     sizes = (lapo.scale, lapo.blocks, lapo.frames, lapo.stride, lapo.reach)
+    read = dataclasses.replace(abstraction, mlp=dino_mlp or abstraction.mlp)
+    foresee = dataclasses.replace(predictor, mlp=dino_mlp or predictor.mlp)
     return {
         "otf-lam-pixel": dataclasses.replace(pixel, abstraction=abstraction, predictor=predictor),
-        "otf-lam-dino": DinoConfig(abstraction, predictor, cell=pixel.cell, size=14 * pixel.side),
+        "otf-lam-dino": DinoConfig(read, foresee, cell=pixel.cell, size=14 * pixel.side),
         "lapo-128": LapoConfig(128, *sizes),
         "lapo-256": LapoConfig(256, *sizes),
         "m-lapo": MLapoConfig(128, *sizes),
@@ -123,6 +130,7 @@ LAPTOP_LAMS = lams(
     PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
+    dino_mlp=256,
 )
 
 LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
@@ -203,7 +211,7 @@ PRESETS = {
             TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
             # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
-            TrainConfig(steps=4000, batch=32, lr=2.5e-4, schedule="cosine", ramp=50),
+            TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50),
         ),
         policy(
             LAPTOP_ACTOR,
