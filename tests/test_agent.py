@@ -55,6 +55,13 @@ def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> Task:
     return Task(store, labels, TINY.policy.seeded(seed), CPU, out)
 
 
+def test_decoders_are_watched_where_nothing_is_reported(store: Store, tmp_path: Path) -> None:
+    some = task(store, tmp_path, labels=1)
+    watched = set(some.watched.tolist())
+    assert watched and watched < set(some.splits.pool.tolist())
+    assert not watched & {*some.labelled.tolist(), *some.splits.probes.tolist()}
+
+
 @pytest.mark.parametrize("grounding", ["decode", "finetune", "relabel"])
 def test_an_agent_is_one_folder(grounding: Any, store: Store, lam: Path, tmp_path: Path) -> None:
     """Trained, copied away from all it was made of, it plays the same episode."""

@@ -9,7 +9,7 @@ import itertools
 
 import torch
 from einops import reduce
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
@@ -51,24 +51,10 @@ class Actor(nn.Module):
         return self.leave(self.state(stack))
 
     def stacked(self, batch: Batch) -> Float[Tensor, "b kc h w"]:
-        """The observation of a batch; in training it is shifted."""
-        if self.training and self.config.shift:
-            batch = batch._replace(frames=shift_randomly(batch.frames, self.config.shift))
+        """The observation of a batch."""
         return batch.stack(self.config.ahead, self.config.frames)
 
 
 def stack_offsets(config: ActorConfig) -> tuple[int, ...]:
     """Times of the frames of an observation relative to the action it is for."""
     return tuple(range(config.ahead + 1 - config.frames, config.ahead + 1))
-
-
-def shift_randomly(frames: UInt8[Tensor, "b k h w c"], most: int) -> UInt8[Tensor, "b k h w c"]:
-    """Move each clip by up to `most` pixels in both directions; what comes in repeats the edge."""
-    count, times, height, width, colours = frames.shape
-    padded, moved = frames.new_empty(count, times, height + 2 * most, width + 2 * most, colours), frames.clone()
-    padded[:, :, most:-most, most:-most] = frames
-    padded[:, :, most:-most, :most], padded[:, :, most:-most, -most:] = frames[:, :, :, :1], frames[:, :, :, -1:]
-    padded[:, :, :most], padded[:, :, -most:] = padded[:, :, most : most + 1], padded[:, :, -most - 1 : -most]
-    for clip, (down, right) in enumerate(torch.randint(0, 2 * most + 1, (count, 2)).tolist()):
-        moved[clip] = padded[clip, :, down : down + height, right : right + width]
-    return moved

@@ -21,8 +21,6 @@ class ActorConfig:
     """Width of the state representation, read from all places of the picture; 0: the mean over all places."""
     changes: float = 0.0
     """Show the changes from frame to frame, times this, in place of the older frames; 0: show the frames."""
-    shift: int = 0
-    """In training frames are shifted by up to this many pixels, the same for all frames of a stack."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ Reference = Literal["labels-only", "idm", "all-actions"]
 SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
 WATCHED = 8
-"""Held-out episodes on which a decoder's error is watched."""
+"""Episodes on which a decoder's error is watched."""
 Parts = Callable[..., Callable[[int, int], None]]
 
 
@@ -77,6 +77,11 @@ class Task:
     @property
     def labelled(self) -> Episodes:
         return self.splits.labelled(self.labels, self.config.clone.seed)
+
+    @property
+    def watched(self) -> Episodes:
+        """Where a decoder's error is watched: not on held-out episodes, since one chooses by what one watches."""
+        return np.setdiff1d(self.splits.pool, self.labelled)[:WATCHED]
 
     def clone(
         self,
@@ -169,8 +174,8 @@ def train_agent(
     if grounding == "finetune":
         tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
         return task.finish(tuned, None, made_from, stride=model.stride)
-    pairs, probes = labelled_pairs(clone.actor, task.store, labelled), task.splits.probes[:WATCHED]
-    held = labelled_pairs(clone.actor, task.store, probes) if len(probes) and "action_mask" not in task.store else None
+    pairs, others = labelled_pairs(clone.actor, task.store, labelled), task.watched
+    held = labelled_pairs(clone.actor, task.store, others) if len(others) and "action_mask" not in task.store else None
     decoder = task.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
     return task.finish(clone, decoder, made_from, stride=model.stride)
 
@@ -193,8 +198,7 @@ def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...
         return Clips(task.store, (0,), (ACTIONS,), episodes, {LATENTS: column}, inside)
 
     space = LatentSpace.of(seen(task.unlabelled).column(LATENTS))
-    others = np.setdiff1d(task.splits.pool, labelled)[:WATCHED]
-    pairs = latent_pairs(space, seen(labelled, known))
+    others, pairs = task.watched, latent_pairs(space, seen(labelled, known))
     held = latent_pairs(space, seen(others, known)) if len(others) else None
     decoder = task.decode(pairs, held, {"latents": [latents.hash, known.hash], "labelled": labelled.tolist()})
     key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)

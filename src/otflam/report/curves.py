@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.report.markdown import chosen, group
+from otflam.report.policy_tables import named
 from otflam.report.style import SERIES
 
 matplotlib.use("Agg")
@@ -54,14 +56,15 @@ def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
     figure, axes = plt.subplots(2, len(tasks), figsize=(3.6 * len(tasks), 5.4), dpi=120, squeeze=False)
     for row, (name, (metric, label)) in zip(axes, CURVES.items(), strict=True):
         for axis, task in zip(row, tasks, strict=True):
-            for method, colour in zip(methods, SERIES, strict=False):
-                found = [record["metrics"] for record in curves[name].get((task, method), [])]
+            for method, colour in zip(methods, itertools.cycle(SERIES), strict=False):
+                records = curves[name].get((task, method), [])
+                found = [record["metrics"] for record in records]
                 if found:
                     axis.plot(
                         found[0]["curve_steps"],
                         np.mean([metrics[metric] for metrics in found], 0),
                         color=colour,
-                        label=method,
+                        label=named(records[0]),
                     )
             axis.set(title=task, xlabel="steps", ylabel=label if axis is row[0] else None)
             axis.spines[["top", "right"]].set_visible(False)
