@@ -21,7 +21,7 @@ from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.control import EVALUATION, check_agent, load_agent_for, play
 from otflam.lam.label import label_store
-from otflam.lam.methods import train_lam
+from otflam.lam.train import train_lam
 from otflam.policy.actor import Actor
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone

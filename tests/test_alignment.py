@@ -42,7 +42,8 @@ from otflam.experiments import agents, alignments
 from otflam.experiments.datasets import prepare_data
 from otflam.lam.config import PixelConfig
 from otflam.lam.label import label_store
-from otflam.lam.methods import load_lam, train_lam
+from otflam.lam.methods import load_lam
+from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import preset
 from otflam.report.tables import TABLES

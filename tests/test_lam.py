@@ -16,7 +16,7 @@ from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.config import AbstractionConfig, LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.config import AbstractionConfig, FlamConfig, LapoConfig, OTFConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, verdict
@@ -27,6 +27,7 @@ from otflam.lam.pixel import PixelLAM
 from otflam.presets import PRESETS, preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer
+from otflam.tokenizer.frames import FrameTokenizer
 
 METHODS = sorted(CONFIGS)
 TINY = preset("tiny")
@@ -51,10 +52,14 @@ def parts_for(method: str, size: str, dino: Path | None = None) -> Parts:
     backbone = None
     if method == "otf-lam-dino" and dino is not None:
         backbone = Backbone.load(str(dino), getattr(chosen.lam[method], "size", 0))
-    return Parts(
-        (pixels, pixels, 3), build_tokenizer(chosen.tokenizer) if otf else None, "hash" if otf else None, backbone,
-        None if backbone is None else backbone.width,
-    )  # fmt: skip
+    parts = Parts((pixels, pixels, 3), backbone=backbone, width=None if backbone is None else backbone.width)
+    if method == "hilam":
+        low = build_lam(chosen.lam["lapo-64"], parts)
+        assert isinstance(low, Lapo)
+        return dataclasses.replace(parts, low=low, low_hash="hash")
+    if isinstance(chosen.lam[method], FlamConfig):
+        return dataclasses.replace(parts, tokenizer=FrameTokenizer(chosen.frame_tokenizer), tokenizer_hash="hash")
+    return dataclasses.replace(parts, tokenizer=build_tokenizer(chosen.tokenizer) if otf else None)
 
 
 def random_batch(offsets: tuple[int, ...], size: int, count: int = 4, **columns: torch.Tensor) -> Batch:
@@ -122,7 +127,7 @@ def test_paper_preset_has_the_papers_values() -> None:
         assert isinstance(lapo, LapoConfig)
         assert (lapo.latent, lapo.scale, lapo.blocks, lapo.frames, lapo.reach) == (latent, 6, 2, 3, 10)
         assert (training.optimiser, training.lr, training.clip) == ("adam", 1e-4, 0.0)
-    assert all(training.weights["next"] == 1.0 for training in chosen.lam_training.values())
+    assert all(training.weights.get("next", 1.0) == 1.0 for training in chosen.lam_training.values())
 
 
 @pytest.mark.parametrize("method", METHODS)

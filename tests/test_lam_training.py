@@ -23,14 +23,15 @@ from otflam.data.derived import derived_folder
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_predictions_of
 from otflam.lam.api import LatentActionModel
-from otflam.lam.config import LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.label import label_store
-from otflam.lam.methods import CONFIGS, load_lam, train_lam
+from otflam.lam.methods import CONFIGS, load_lam
 from otflam.lam.model import CodeLAM
+from otflam.lam.train import train_lam
 from otflam.presets import preset
-from otflam.tokenizer.build import train_tokenizer
+from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 METHODS = sorted(CONFIGS)
 TINY = preset("tiny")
@@ -44,8 +45,19 @@ def store(square_store: Store) -> Store:
 @pytest.fixture(scope="module")
 def tokenizer(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "otf"
-    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, Hardware(accelerator="cpu"), out)
+    cpu, frames = Hardware(accelerator="cpu"), TINY.frame_tokenizer
+    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, cpu, out)
+    train_frame_tokenizer(store, [0, 1], frames, TINY.frame_training, cpu, out.with_name("frames"))
+    low = TINY.lam["lapo-64"], TINY.lam_training["lapo-64"]
+    train_lam("lapo-64", store, ([0, 1], [2, 3]), *low, cpu, out.with_name("low"))
     return out
+
+
+def base_of(method: str, tokenizer: Path) -> Path | None:
+    """What a method works on: beside the motion tokenizer lie the other ones."""
+    config = TINY.lam[method]
+    names = {FlamConfig: "frames", HilamConfig: "low", PixelConfig: "otf", DinoConfig: "otf"}
+    return tokenizer.with_name(names[type(config)]) if type(config) in names else None
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +70,9 @@ def train(method: str, store: Store, tokenizer: Path, dino: Path, out: Path, **c
     config, backbone = TINY.lam[method], None
     if method == "otf-lam-dino":
         backbone = Backbone.load(str(dino), getattr(config, "size", 0))
-    frozen = tokenizer if isinstance(config, OTFConfig) else None
     training = dataclasses.replace(TINY.lam_training[method], **change)
     cpu = Hardware(accelerator="cpu")
-    return train_lam(method, store, ([0, 1], [2, 3]), config, training, cpu, out, frozen, backbone)
+    return train_lam(method, store, ([0, 1], [2, 3]), config, training, cpu, out, base_of(method, tokenizer), backbone)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -76,7 +87,7 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
     health = json.loads((tmp_path / "parts" / "health.json").read_text())
     assert health["error"] > 0 and health["verdict"]
     rows = [json.loads(line) for line in (tmp_path / "parts" / "metrics.jsonl").read_text().splitlines()]
-    assert {"next", "latent_rank", "check/error_shuffled"} <= rows[-1].keys()
+    assert {"latent" if method == "hilam" else "next", "latent_rank", "check/error_shuffled"} <= rows[-1].keys()
 
     backbone = Backbone.load(str(dino), 28) if method == "otf-lam-dino" else None
     latents = label_store(store, tmp_path / "whole", backbone)
@@ -95,9 +106,7 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
-    config, frozen, backbone = TINY.lam[method], None, None
-    if isinstance(config, OTFConfig):
-        frozen = tokenizer
+    config, backbone = TINY.lam[method], None
     if method == "otf-lam-dino":
         backbone = Backbone.load(str(dino), getattr(config, "size", 0))
     seen = []
@@ -108,8 +117,8 @@ def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Pa
             raise KeyboardInterrupt
 
     train_lam(
-        method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out, frozen,
-        backbone, on_step=stop,
+        method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out,
+        base_of(method, tokenizer), backbone, on_step=stop,
     )  # fmt: skip
 
 
@@ -156,7 +165,7 @@ def test_bad_input(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) ->
 
     def refuse(match: str, config: Any, method: str = "otf-lam-pixel", **more: Any) -> None:
         with pytest.raises(UserError, match=match):
-            train_lam(method, store, split, config, training, cpu, out, **({"tokenizer": tokenizer} | more))
+            train_lam(method, store, split, config, training, cpu, out, **({"base": tokenizer} | more))
         assert not out.exists()
 
     refuse("grid 14, the model expects 7", dataclasses.replace(config, grid=7))
@@ -165,7 +174,17 @@ def test_bad_input(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) ->
     other = dataclasses.replace(config.motion, transform="sobel")
     refuse("transform gradient, the model expects sobel", dataclasses.replace(config, motion=other))
     refuse("divisor of the grid", dataclasses.replace(config, cell=4))
-    refuse("needs a trained tokenizer", config, tokenizer=None)
+    refuse("needs a trained tokenizer", config, base=None)
+    refuse("FLAM needs a trained frame tokenizer", TINY.lam["flam-4"], "flam-4", base=None)
+    refuse("is no frame tokenizer", TINY.lam["flam-4"], "flam-4")
+    flam, low = TINY.lam["flam-4"], tokenizer.with_name("low")
+    assert isinstance(flam, FlamConfig)
+    frames = tokenizer.with_name("frames")
+    refuse("a multiple of the slots", dataclasses.replace(flam, latent=10), "flam-4", base=frames)
+    refuse("fewer than there are frames", dataclasses.replace(flam, ahead=4), "flam-4", base=frames)
+    refuse("needs a trained low-level model", TINY.lam["hilam"], "hilam", base=None)
+    refuse("set --width 8", HilamConfig(width=16, dim=8, heads=2), "hilam", base=low)
+    refuse("each must be at least 2", HilamConfig(width=8, window=1), "hilam", base=low)
     refuse("did you mean 'lapo-128'", config, method="lapo-12")
     refuse("give --dino", TINY.lam["otf-lam-dino"], method="otf-lam-dino")
     backbone = Backbone.load(str(dino), 42)
@@ -221,8 +240,8 @@ def test_two_processes_share_what_neither_has_stored(
 def command(method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> list[str]:
     words = [sys.executable, "-m", "otflam", "lam", "train", method, str(store.path), "--preset", "tiny"]
     words += ["--out", str(out), "--steps", "40"]
-    if isinstance(TINY.lam[method], OTFConfig):
-        words += ["--tokenizer", str(tokenizer)]
+    if (base := base_of(method, tokenizer)) is not None:
+        words += ["--low" if method == "hilam" else "--tokenizer", str(base)]
     return words + (["--dino", str(dino)] if method == "otf-lam-dino" else [])
 
 

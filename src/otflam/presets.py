@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from otflam.core.errors import require_name
@@ -12,17 +11,16 @@ from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
 from otflam.lam.config import (
     AbstractionConfig,
-    DinoConfig,
-    FLapoConfig,
+    FlamConfig,
+    HilamConfig,
     LamConfig,
     LapoConfig,
-    MLapoConfig,
     PixelConfig,
     PredictorConfig,
 )
-from otflam.motion.config import MotionConfig
-from otflam.policy.config import ActionDecoderConfig, ActorConfig, PolicyConfig
-from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
+from otflam.policy.config import ActorConfig, PolicyConfig
+from otflam.sizes import FRAMES, LOSSES, lam_trainings, lams, policy, tokenizer_for_control, tokenizer_for_digits
+from otflam.tokenizer.config import DecoderConfig, FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,10 @@ class Preset:
     """How long to train a tokenizer for control frames."""
     digit_training: TrainConfig
     """How long to train a tokenizer for digits."""
+    frame_tokenizer: FrameTokenizerConfig
+    """FLAM's tokenizer of frames."""
+    frame_training: TrainConfig
+    """How long to train it."""
     lam: dict[str, LamConfig]
     """Every latent action model, by its name."""
     lam_training: dict[str, TrainConfig]
@@ -61,66 +63,6 @@ class Preset:
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
 
 
-LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
-"""Weights of L_vocab in the authors' public code."""
-
-
-def tokenizer_for_control(patch: int, warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
-    return TokenizerConfig(patch=patch, warmup=warmup, codebook=CodebookConfig(patience=patience), decoder=decoder)
-
-
-def tokenizer_for_digits(warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
-    motion, book = MotionConfig(stride=1), CodebookConfig(patience=patience)
-    return TokenizerConfig("otf", motion, book, decoder, channels=1, grid=16, patch=8, warmup=warmup)
-
-
-def lams(
-    abstraction: AbstractionConfig,
-    predictor: PredictorConfig,
-    pixel: PixelConfig,
-    lapo: LapoConfig,
-    patch: int,
-    dino_mlp: int | None = None,
-) -> dict[str, LamConfig]:
-    """All methods at one size; `lapo` gives the sizes of its whole family, `dino_mlp` another inner width for DINO."""
-    sizes = (lapo.scale, lapo.blocks, lapo.frames, lapo.stride, lapo.reach)
-    read = dataclasses.replace(abstraction, mlp=dino_mlp or abstraction.mlp)
-    foresee = dataclasses.replace(predictor, mlp=dino_mlp or predictor.mlp)
-    return {
-        "otf-lam-pixel": dataclasses.replace(pixel, abstraction=abstraction, predictor=predictor),
-        "otf-lam-dino": DinoConfig(read, foresee, cell=pixel.cell, size=14 * pixel.side),
-        "lapo-128": LapoConfig(128, *sizes),
-        "lapo-256": LapoConfig(256, *sizes),
-        "m-lapo": MLapoConfig(128, *sizes),
-        "f-lapo": FLapoConfig(128, *sizes, patch=patch),
-    }
-
-
-def lam_trainings(
-    ours: TrainConfig, lapo: TrainConfig, dino: TrainConfig | None = None, pixel: float = 1000.0
-) -> dict[str, TrainConfig]:
-    """OTF-LAM's training for ours, `dino` for the one in feature space, LAPO's own for its family."""
-    next_only, coded = {"next": 1.0}, {"next": 1.0, "commit": 0.25}
-    # The paper writes sums of squares, ours are means. A mean over pixels in [0, 1] has gradients so small that Adam's
-    # epsilon of 1e-8 holds back the layers far from the output, so `pixel` weighs it; the clip at 1 is then active.
-    # Features of DINO vary by about 1 and need no weight.
-    return {
-        "otf-lam-pixel": dataclasses.replace(ours, weights={"next": pixel}),
-        "otf-lam-dino": dataclasses.replace(dino or ours, weights=next_only),
-        **{name: dataclasses.replace(lapo, weights=next_only) for name in ("lapo-128", "lapo-256", "m-lapo")},
-        "f-lapo": dataclasses.replace(lapo, weights=coded),
-    }
-
-
-def policy(actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finetune: int) -> PolicyConfig:
-    """A policy; it is fine-tuned as it was trained, with a third of the step size, for its own number of steps."""
-    clone, decode = (
-        dataclasses.replace(train, weights={name: 1.0}) for train, name in ((clone, "clone"), (decode, "action"))
-    )
-    tuned = dataclasses.replace(clone, steps=finetune, lr=clone.lr / 3)
-    return PolicyConfig(actor, ActionDecoderConfig(), clone, decode, tuned)
-
-
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 # At this scale: a quarter of the tokens, each told its own part of the latent; no modulation by code usage, which would
 # tell the forward model about the future past the latent; the same stride for all methods (docs/decisions.md).
@@ -130,9 +72,12 @@ LAPTOP_LAMS = lams(
     PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
+    FlamConfig(dim=128, blocks=1, heads=4, mlp=256, ahead=3, stride=2, annealed=500),
+    HilamConfig(dim=128, blocks=1, heads=4, mlp=256, window=32, chunks=(4, 2)),
     dino_mlp=256,
 )
 
+LAPTOP_FRAMES = FrameTokenizerConfig(dim=64, scale=1, blocks=1)
 LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
 
 PRESETS = {
@@ -146,16 +91,22 @@ PRESETS = {
         tokenizer_for_digits(4, 5, DecoderConfig(width=16, reference=8)),
         TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
         TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
+        FrameTokenizerConfig(dim=8, scale=1, blocks=0),
+        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=FRAMES),
         lams(
             AbstractionConfig(8, dim=8, heads=2, mlp=16),
             PredictorConfig(8, 1, 2, 16),
             PixelConfig(cell=7, channels=(4, 4, 8), head=8),
             LapoConfig(scale=1, blocks=1, reach=2),
             2,
+            FlamConfig(latent=16, dim=8, blocks=1, heads=2, mlp=16, frames=4, ahead=2, annealed=4),
+            HilamConfig(width=8, skill=4, dim=8, blocks=1, heads=2, mlp=16, window=6, chunks=(2, 2)),
         ),
         lam_trainings(
             TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
             TrainConfig(steps=8, batch=8, optimiser="adam", lr=1e-3, log_every=2, save_every=2),
+            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
+            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
         ),
         policy(
             ActorConfig(scale=1, blocks=0, state=16),
@@ -179,10 +130,14 @@ PRESETS = {
         tokenizer_for_digits(40, 50, SMALL),
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
+        LAPTOP_FRAMES,
+        TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
         LAPTOP_LAMS,
         lam_trainings(
             TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
             TrainConfig(steps=300, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
+            TrainConfig(steps=200, batch=16, lr=4e-4, schedule="cosine", ramp=20),
+            TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
         ),
         policy(
             LAPTOP_ACTOR,
@@ -206,16 +161,20 @@ PRESETS = {
         tokenizer_for_digits(120, 100, SMALL),
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
         TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
+        LAPTOP_FRAMES,
+        TrainConfig(steps=1500, batch=32, lr=1e-3, schedule="cosine", ramp=50, weights=FRAMES),
         LAPTOP_LAMS,
         lam_trainings(
             TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
+            TrainConfig(steps=1500, batch=16, lr=4e-4, schedule="cosine", ramp=50),
+            TrainConfig(steps=1500, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
             TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50),
         ),
         policy(
             LAPTOP_ACTOR,
-            TrainConfig(steps=2900, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
+            TrainConfig(steps=3400, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
             TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
             300,
         ),
@@ -237,11 +196,16 @@ PRESETS = {
         tokenizer_for_digits(55, 1000, PUBLIC),
         TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
         TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
-        lams(AbstractionConfig(), PredictorConfig(), PixelConfig(), LapoConfig(), 7),
+        FrameTokenizerConfig(),
+        # 10 epochs of 31,250 batches of frames, and of 30,969 batches of sub-trajectories.
+        TrainConfig(steps=312_500, batch=32, lr=1e-4, weights=FRAMES),
+        lams(AbstractionConfig(), PredictorConfig(), PixelConfig(), LapoConfig(), 7, FlamConfig(), HilamConfig()),
         lam_trainings(
             TrainConfig(steps=20_000, batch=512, lr=1e-4),
             # LAOM's: Adam, no clipping, warm-up over three of ten epochs, then linearly to zero.
             TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),
+            TrainConfig(309_690, 32, lr=1e-4, schedule="cosine", ramp=1000),
+            TrainConfig(50_000, 32, lr=1e-4),
             pixel=1.0,
         ),
         # 10 epochs of 1,949 batches, 5 for OTF-LAM-DINO; the public code's linear decay.

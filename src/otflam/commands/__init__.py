@@ -27,7 +27,7 @@ from otflam.commands.evaluate import (
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
-from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain
+from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
 from otflam.commands.tools import GL, Bench, Demo, Tables
 
 __all__ = ["COMMANDS", "Command"]
@@ -43,6 +43,7 @@ COMMANDS: dict[str, type[Command]] = {
     "data export laom": ExportLAOM,
     "data mnist": DataMNIST,
     "tokenizer train": TokenizerTrain,
+    "tokenizer train-frames": TokenizerTrainFrames,
     "tokenizer encode": TokenizerEncode,
     "tokenizer show": TokenizerShow,
     "tokenize": Tokenize,

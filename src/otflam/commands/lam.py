@@ -12,7 +12,7 @@ import tyro
 from otflam.commands.base import NO_PREFIX, backbone_of, describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
-from otflam.lam.config import DinoConfig, FLapoConfig, LapoConfig, MLapoConfig, PixelConfig
+from otflam.lam.config import DinoConfig, FlamConfig, FLapoConfig, HilamConfig, LapoConfig, MLapoConfig, PixelConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
 
@@ -42,7 +42,7 @@ class LamTrain:
         chosen = preset(name)
         model, training = chosen.lam[cls.method], chosen.lam_training[cls.method]
         command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
-        for asked in ("data", "out", "tokenizer"):
+        for asked in ("data", "out", "tokenizer", "low"):
             command = required(command, asked) if hasattr(command, asked) else command
         return command
 
@@ -54,12 +54,12 @@ class LamTrain:
     def run(self) -> None:
         self.train_with(None, None, False, None)
 
-    def train_with(self, tokenizer: Path | None, backbone: Any, online: bool, most: int | None) -> None:
+    def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
         from otflam.core.files import read_json
         from otflam.data.clips import split_episodes
         from otflam.data.store import Store
         from otflam.lam.health import HELD_OUT
-        from otflam.lam.methods import train_lam
+        from otflam.lam.train import train_lam
 
         if not 0 < self.share <= 1:
             raise UserError(f"--share {self.share}", "give a share between 0 and 1")
@@ -72,7 +72,7 @@ class LamTrain:
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
         with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
             train_lam(
-                self.method, store, (train, held), self.model, self.train, self.hardware, self.out, tokenizer, backbone,
+                self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
                 online, bar.part, bar.later(f"train {self.method}", "steps"), bar.advance, bar.log,
             )  # fmt: skip
         if first:
@@ -125,6 +125,14 @@ class TrainDino(LamTrain):
 
 
 @dataclass(frozen=True)
+class TrainLapo64(LamTrain):
+    """Train LAPO with latent actions of 64 numbers, the low level of HiLAM."""
+
+    method: ClassVar[str] = "lapo-64"
+    model: Annotated[LapoConfig, NO_PREFIX]
+
+
+@dataclass(frozen=True)
 class TrainLapo128(LamTrain):
     """Train LAPO with latent actions of 128 numbers."""
 
@@ -156,10 +164,42 @@ class TrainFLapo(LamTrain):
     model: Annotated[FLapoConfig, NO_PREFIX]
 
 
-TRAININGS = {
-    f"lam train {kind.method}": kind
-    for kind in (TrainPixel, TrainDino, TrainLapo128, TrainLapo256, TrainMLapo, TrainFLapo)
-}
+@dataclass(frozen=True)
+class TrainFlam4(LamTrain):
+    """Train FLAM with four slots, each with a latent action of its own."""
+
+    method: ClassVar[str] = "flam-4"
+    model: Annotated[FlamConfig, NO_PREFIX]
+    tokenizer: Path = Path()
+    """Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."""
+
+    def run(self) -> None:
+        self.train_with(self.tokenizer, None, False, None)
+
+
+@dataclass(frozen=True)
+class TrainFlam8(TrainFlam4):
+    """Train FLAM with eight slots, each with a latent action of its own."""
+
+    method: ClassVar[str] = "flam-8"
+
+
+@dataclass(frozen=True)
+class TrainHilam(LamTrain):
+    """Train HiLAM: skills over the latent actions of a low-level model."""
+
+    method: ClassVar[str] = "hilam"
+    model: Annotated[HilamConfig, NO_PREFIX]
+    low: Path = Path()
+    """Folder of the trained low-level model (see 'otflam lam train lapo-64')."""
+
+    def run(self) -> None:
+        self.train_with(self.low, None, False, None)
+
+
+METHODS = (TrainPixel, TrainDino, TrainLapo64, TrainLapo128, TrainLapo256, TrainMLapo, TrainFLapo)
+METHODS += (TrainFlam4, TrainFlam8, TrainHilam)
+TRAININGS = {f"lam train {kind.method}": kind for kind in METHODS}
 
 
 @dataclass(frozen=True)

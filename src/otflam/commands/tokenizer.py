@@ -14,7 +14,7 @@ from otflam.commands.base import describe, required
 from otflam.core.training import Hardware, TrainConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
-from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,45 @@ class TokenizerTrain:
             say(f"warning: {warning}")
         if first:
             say(f"tokenizer: {self.out}")
+
+
+@dataclass(frozen=True)
+class TokenizerTrainFrames:
+    """Train the tokenizer of frames that FLAM works on."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    model: FrameTokenizerConfig
+    train: TrainConfig
+    out: Path
+    """Folder for the trained tokenizer; an interrupted training continues there."""
+    share: float = 0.5
+    """Share of the episodes, from the first on, to train on (at least one)."""
+    hardware: Hardware = field(default_factory=Hardware)
+    preset: str = "laptop"
+    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> TokenizerTrainFrames:
+        chosen = preset(name)
+        command = cls(Path(), chosen.frame_tokenizer, chosen.frame_training, Path(), preset=name)
+        return required(required(command, "data"), "out")
+
+    def run(self) -> None:
+        from otflam.data.clips import split_episodes
+        from otflam.data.store import Store
+        from otflam.tokenizer.build import train_frame_tokenizer
+
+        store = Store(self.data)
+        episodes = split_episodes(store, self.share, 1 - self.share)[0]
+        episodes = episodes if len(episodes) else [0]
+        first = os.environ.get("LOCAL_RANK", "0") == "0"
+        with Progress("train frame tokenizer", "steps", quiet=not first) as bar:
+            train_frame_tokenizer(
+                store, episodes, self.model, self.train, self.hardware, self.out, bar.start, bar.advance, bar.log
+            )
+        if first:
+            say(f"frame tokenizer: {self.out}")
 
 
 def rebase(chosen: Any, old: Any, new: Any) -> Any:

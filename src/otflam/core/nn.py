@@ -20,30 +20,33 @@ IMPALA = (16, 32, 32)
 
 
 class Attention(nn.Module):
-    """Multi-head attention of queries to a set of tokens; without dropout of its weights, which has no fast kernel."""
+    """Multi-head attention of queries to a set of tokens; without dropout of its weights, which has no fast kernel.
 
-    def __init__(self, dim: int, heads: int) -> None:
+    A causal one has a query for every token, which sees that token and those before.
+    """
+
+    def __init__(self, dim: int, heads: int, causal: bool = False) -> None:
         super().__init__()
         if dim % heads:
             raise UserError(f"{heads} attention heads for a width of {dim}", "choose a divisor of the width")
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.out = nn.Linear(dim, dim)
 
     def forward(self, queries: Float[Tensor, "b n d"], tokens: Float[Tensor, "b m d"]) -> Float[Tensor, "b n d"]:
         parts = (self.query(queries), self.key(tokens), self.value(tokens))
         q, k, v = (rearrange(part, "b n (g d) -> b g n d", g=self.heads) for part in parts)
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(rearrange(mixed, "b g n d -> b n (g d)"))
 
 
 class Block(nn.Module):
     """A Transformer layer that normalises before each of its two parts."""
 
-    def __init__(self, dim: int, heads: int, mlp: int, dropout: float) -> None:
+    def __init__(self, dim: int, heads: int, mlp: int, dropout: float, causal: bool = False) -> None:
         super().__init__()
         self.attend_norm, self.think_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.attend = Attention(dim, heads)
+        self.attend = Attention(dim, heads, causal)
         self.think = nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Dropout(dropout), nn.Linear(mlp, dim))
         self.drop = nn.Dropout(dropout)
 

@@ -22,8 +22,8 @@ from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
 from otflam.experiments.datasets import policy_worlds
 from otflam.lam.config import DinoConfig
-from otflam.policy.agent import KIND as AGENT_KIND
 from otflam.policy.agent import VERSION as AGENT_VERSION
+from otflam.policy.clone import KIND as CLONE_KIND
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
 from otflam.policy.decode import VERSION as DECODER_VERSION
@@ -52,7 +52,7 @@ def plan(size: str, experiment: str) -> list[Job]:
     """All jobs: the cheap rows first, then all methods at the first budget and the main ones at the others."""
     worlds = policy_worlds(size)
     jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]
-    everything = [*preset(size).lam, *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
+    everything = [*lams.methods(size), *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
     for labels in preset(size).compared:
         methods = everything if labels == preset(size).compared[0] else [*GROUNDED, *REFERENCES]
         jobs += [Job(method, data, labels, seed) for data in worlds for method in methods for seed in SEEDS]
@@ -116,8 +116,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         if world.difficulty != "vanilla":
             other = dataclasses.replace(world, split="validation")
             metrics["return_new_backgrounds"] = float(play(player, other, seed, EPISODES, 1, steps).mean())
-        unlabelled = read_release(player, AGENT_KIND)["made_from"]["unlabelled"]
-        metrics["imitated_episodes"] = 0.0 if job.method == "labels-only" else float(len(unlabelled))
+        metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():
             metrics[f"{part}_seconds"] = training_seconds(folder)

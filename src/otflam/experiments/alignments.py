@@ -30,7 +30,7 @@ def plan(size: str, experiment: str) -> list[Job]:
     return [
         Job(method, data, labels, seed)
         for data in policy_worlds(size)
-        for method in chosen.lam
+        for method in lams.methods(size)
         for labels in chosen.labels
         for seed in SEEDS
     ]

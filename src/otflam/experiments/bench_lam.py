@@ -123,7 +123,9 @@ def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM
     tokenizer = build_tokenizer(chosen.tokenizer)
     width = 384 if method == "otf-lam-dino" else None
     torch.manual_seed(0)
-    model = build_lam(chosen.lam[method], Parts((64, 64, 3), tokenizer, "bench", backbone, width)).train()
+    model = build_lam(
+        chosen.lam[method], Parts((64, 64, 3), tokenizer, "bench", backbone=backbone, width=width)
+    ).train()
     columns = {}
     if isinstance(model, CodeLAM):
         columns["codes"] = encode_with(store, model.tokenizer, f"bench-{size}")

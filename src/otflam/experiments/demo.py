@@ -12,7 +12,7 @@ from otflam.data.clips import Clips, split_episodes
 from otflam.data.collect import collect
 from otflam.data.store import Store
 from otflam.evaluate.transfer import transfer_metrics
-from otflam.lam.methods import train_lam
+from otflam.lam.train import train_lam
 from otflam.presets import preset
 from otflam.report.predictions import draw_predictions
 from otflam.report.progress import Progress

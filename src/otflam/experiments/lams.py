@@ -11,7 +11,7 @@ import numpy as np
 
 from otflam.core.config import stable_hash, to_json
 from otflam.core.errors import UserError
-from otflam.core.files import read_json
+from otflam.core.files import patiently, read_json
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import Hardware, TrainConfig
@@ -20,15 +20,24 @@ from otflam.data.store import Store
 from otflam.evaluate.records import Cell
 from otflam.experiments.datasets import CONTROL, NOISY, policy_worlds
 from otflam.experiments.tokenizers import SHARE, trained, training_of
-from otflam.lam.config import DinoConfig, OTFConfig
+from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
 from otflam.lam.features import Backbone
 from otflam.lam.health import HELD_OUT
-from otflam.lam.methods import VERSION, load_lam, train_lam
+from otflam.lam.methods import load_lam
+from otflam.lam.train import VERSION, train_lam
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
+from otflam.tokenizer.build import train_frame_tokenizer
 
 COMPARED = ("lapo-256",)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
+LOW = {"hilam": "lapo-64"}
+"""Methods that work on the latent actions of another, which is trained for them only."""
+
+
+def methods(size: str) -> list[str]:
+    """The methods that are compared."""
+    return [name for name in preset(size).lam if name not in LOW.values()]
 
 
 @dataclass(frozen=True)
@@ -99,13 +108,34 @@ def trained_lam(root: Path, size: str, job: Job) -> Path:
     known = cell(root, size, job)
     key = stable_hash([job.method, known.config, store.hash, known.stage_version, versions("torch", "numpy")])
     out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
-    tokenizer = None
+    base = None
     if isinstance(config, OTFConfig):
-        tokenizer = trained(root, size, vocabulary(job), chosen.tokenizer, job.seed)[1]
+        base = trained(root, size, vocabulary(job), chosen.tokenizer, job.seed)[1]
+    elif isinstance(config, FlamConfig):
+        base = trained_frames(root, size, job)
+    elif job.method in LOW:
+        base = patiently(lambda: trained_lam(root, size, low_of(job)))
     eyes = eyes_of(root, size, job)
     cpu = Hardware(accelerator="cpu")
-    train_lam(job.method, store, split(size, job, store), config, training, cpu, out, tokenizer, eyes)
+    train_lam(job.method, store, split(size, job, store), config, training, cpu, out, base, eyes)
     return out
+
+
+def trained_frames(root: Path, size: str, job: Job) -> Path:
+    """The folder of the frame tokenizer that a job's model works on, trained if it is missing."""
+    chosen, store = preset(size), Store(root / "data" / job.data)
+    training = dataclasses.replace(chosen.frame_training, seed=job.seed)
+    facts = [chosen.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
+    out = root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
+    episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
+    cpu = Hardware(accelerator="cpu")
+    patiently(lambda: train_frame_tokenizer(store, episodes, chosen.frame_tokenizer, training, cpu, out))
+    return out
+
+
+def low_of(job: Job) -> Job:
+    """The job of the low-level model that a job's model works on."""
+    return dataclasses.replace(job, method=LOW[job.method])
 
 
 def measure(root: Path, size: str, job: Job) -> dict[str, float]:
@@ -123,6 +153,10 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     facts |= {"episodes": [len(part) for part in split(size, job, store)]}
     if isinstance(config, OTFConfig):
         facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, vocabulary(job), job.seed))]
+    if isinstance(config, FlamConfig):
+        facts["tokenizer"] = [to_json(chosen.frame_tokenizer), to_json(chosen.frame_training)]
+    if job.method in LOW:
+        facts["low"] = cell(root, size, low_of(job)).config
     extra = {}
     if isinstance(config, DinoConfig):
         eyes = backbone(root, config.size)

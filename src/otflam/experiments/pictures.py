@@ -9,8 +9,9 @@ from otflam.core.errors import UserError
 from otflam.core.release import read_release
 from otflam.data.clips import Clips
 from otflam.data.store import Store
+from otflam.lam.columns import stored_columns
 from otflam.lam.features import Backbone
-from otflam.lam.methods import KIND, check_frames, load_lam, stored_columns
+from otflam.lam.methods import KIND, check_frames, load_lam
 from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from otflam.motion.config import MotionConfig, Transform
 from otflam.tokenizer.config import CodebookConfig
@@ -115,4 +116,52 @@ class FLapoConfig(LapoConfig):
     """Width of the patch encoder."""
 
 
-LamConfig = PixelConfig | DinoConfig | LapoConfig | MLapoConfig | FLapoConfig
+@dataclass(frozen=True)
+class FlamConfig:
+    slots: int = 4
+    """Factors of a scene."""
+    latent: int = 256
+    """Width of a latent action: those of all slots side by side, so a multiple of their number."""
+    dim: int = 256
+    """Width of a slot."""
+    blocks: int = 2
+    """Layers of every part."""
+    heads: int = 8
+    """Attention heads."""
+    mlp: int = 1024
+    """Width inside a layer."""
+    rounds: int = 3
+    """Rounds in which slots compete for places."""
+    frames: int = 10
+    """Frames of a sub-trajectory; a latent action may depend on all before it."""
+    ahead: int = 5
+    """Steps that are predicted from predictions in training."""
+    stride: int = 1
+    """Steps from one frame to the next."""
+    bottleneck: Literal["gaussian", "vq16"] = "gaussian"
+    """What an action passes: a Gaussian with a prior, or one of 16 codes."""
+    annealed: int = 10_000
+    """Training steps over which the weight of the prior grows from 0."""
+
+
+@dataclass(frozen=True)
+class HilamConfig:
+    width: int = 64
+    """Width of the low-level latent actions."""
+    skill: int = 64
+    """Width of a skill; the latent action is both side by side."""
+    dim: int = 256
+    """Width of the sequence models."""
+    blocks: int = 2
+    """Layers of each: two encoders, a main network, two decoders."""
+    heads: int = 8
+    """Attention heads."""
+    mlp: int = 1024
+    """Width inside a layer."""
+    window: int = 64
+    """Low-level latent actions that are seen at once, the last of them being the named one."""
+    chunks: tuple[int, int] = (4, 4)
+    """Wanted mean lengths: of a chunk in latent actions, and of a skill in chunks."""
+
+
+LamConfig = PixelConfig | DinoConfig | LapoConfig | MLapoConfig | FLapoConfig | FlamConfig | HilamConfig

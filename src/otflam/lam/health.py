@@ -28,7 +28,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
     """Errors with the right latent, with a shuffled one and of copying; how much of its width the latent uses."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    errors, latents, usage = [], [], []
+    errors, latents, usage, vitals = [], [], [], []
     for number in range(batches):
         batch = clips.batch(min(BATCH, len(clips)), SEED, number).to(device)
         seen, future = model.look(batch), model.future(batch)
@@ -36,6 +36,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         guesses = [model.imagine(seen, latent), model.imagine(seen, latent.roll(1, 0)), model.current(batch)]
         errors.append(torch.stack([F.mse_loss(guess, future) for guess in guesses]))
         latents.append(latent)
+        vitals.append(model.vitals(seen))
         if isinstance(model, CodeLAM):
             usage.append(code_weights(model.codes(batch), model.tokenizer.config.codebook.codes).mean(0))
         elif isinstance(model, FactorisedLapo):
@@ -54,6 +55,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         "latent_std": latent.std(0).mean().item(),
         "transitions": float(min(len(clips), len(latent))),  # small sets repeat
     }
+    found |= {name: sum(vital[name] for vital in vitals) / len(vitals) for name in vitals[0]}
     if usage:
         share = torch.stack(usage).mean(0)
         found["codes_used"] = float((share > 0).sum())
@@ -68,6 +70,14 @@ def verdict(health: dict[str, float]) -> str:
         for share, what in ((gain, "a shuffled latent"), (copied, "copying"))
     )
     facts += f", rank {rank:.1f}"
+    for what in ("chunk", "skill"):
+        if (rate := health.get(f"{what}_rate")) is not None:
+            wanted = health[f"{what}_rate_wanted"]
+            if not 0.5 * wanted < rate < min(1.0, 2 * wanted):
+                return (
+                    f"collapsed: {what}s begin at {100 * rate:.0f} % of the places, {100 * wanted:.0f} % were wanted; "
+                    f"raise the weight of 'ratio' ({facts})"
+                )
     if health["transitions"] < ENOUGH:
         return f"unknown: too few held-out transitions to tell ({facts})"
     if rank < ALIVE:

@@ -17,12 +17,12 @@ from otflam.core.release import release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived, known_rows
 from otflam.data.store import Column, Store
+from otflam.lam.columns import label_episode, stored_columns
 from otflam.lam.features import FEATURES, Backbone
-from otflam.lam.methods import check_frames, load_lam, stored_columns
+from otflam.lam.methods import check_frames, load_lam
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
-BATCH = 128
 VERSION = 2
 """Bump when the same model would give other columns."""
 
@@ -86,17 +86,3 @@ def derive_with(
         return label_episode(prepared(), model, width, store, index, columns | known)
 
     return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)
-
-
-@torch.inference_mode()
-def label_episode(
-    compute: Callable[[Batch], Tensor], model: LAM, width: int, store: Store, index: int, columns: dict[str, Store]
-) -> np.ndarray:
-    rows = np.zeros((int(store.lengths[index]), width), np.float32)
-    if len(rows) <= model.offsets[-1]:
-        return rows
-    clips = Clips(store, model.offsets, (), [index], columns, pad=True)
-    for start in range(0, len(clips), BATCH):
-        part = np.arange(start, min(start + BATCH, len(clips)))
-        rows[part] = compute(clips.gather(part)).numpy()
-    return rows

@@ -1,51 +1,53 @@
-"""Latent action models by name: built, trained, loaded."""
+"""Latent action models by name: built from their parts, and loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError, require_name
-from otflam.core.files import write_json
 from otflam.core.nn import IMPALA
-from otflam.core.provenance import versions
-from otflam.core.release import load_weights, read_release, release_hash, save_weights
-from otflam.core.run import Run
-from otflam.core.train import check_batch, fit, launch
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
+from otflam.core.release import load_weights, read_release, release_hash
 from otflam.data.store import Store
-from otflam.lam.config import DinoConfig, FLapoConfig, LamConfig, LapoConfig, MLapoConfig, OTFConfig, PixelConfig
+from otflam.lam.config import (
+    DinoConfig,
+    FlamConfig,
+    FLapoConfig,
+    HilamConfig,
+    LamConfig,
+    LapoConfig,
+    MLapoConfig,
+    OTFConfig,
+    PixelConfig,
+)
 from otflam.lam.dino import DinoLAM
 from otflam.lam.f_lapo import FactorisedLapo
-from otflam.lam.features import Backbone, store_features
-from otflam.lam.health import check_health, verdict
+from otflam.lam.features import Backbone
+from otflam.lam.flam import Flam
+from otflam.lam.hilam import Hilam
 from otflam.lam.lapo import Lapo
 from otflam.lam.m_lapo import MotionLapo
-from otflam.lam.model import LAM, CodeLAM, require_square
+from otflam.lam.model import LAM, require_square
 from otflam.lam.pixel import PixelLAM
-from otflam.tokenizer.build import build_tokenizer, load_tokenizer
-from otflam.tokenizer.config import TokenizerConfig
-from otflam.tokenizer.encode import encode_with
+from otflam.tokenizer.build import build_tokenizer, load_frame_tokenizer, load_tokenizer
+from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
+from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import MotionAutoencoder
 
 KIND = "lam"
-VERSION = 1
-"""Bump when training would give other weights: then nothing trained before is taken for its result."""
 CONFIGS: dict[str, type] = {
     "otf-lam-pixel": PixelConfig,
     "otf-lam-dino": DinoConfig,
+    "lapo-64": LapoConfig,
     "lapo-128": LapoConfig,
     "lapo-256": LapoConfig,
     "m-lapo": MLapoConfig,
     "f-lapo": FLapoConfig,
+    "flam-4": FlamConfig,
+    "flam-8": FlamConfig,
+    "hilam": HilamConfig,
 }
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
 LAPOS: dict[type, type[Lapo]] = {LapoConfig: Lapo, MLapoConfig: MotionLapo, FLapoConfig: FactorisedLapo}
@@ -57,8 +59,11 @@ class Parts:
 
     frames: tuple[int, int, int]
     """Height, width and colours of the frames."""
-    tokenizer: MotionAutoencoder | None = None
+    tokenizer: MotionAutoencoder | FrameTokenizer | None = None
     tokenizer_hash: str | None = None
+    low: Lapo | None = None
+    """The model whose latent actions another one works on."""
+    low_hash: str | None = None
     backbone: Backbone | None = None
     width: int | None = None
     """Features of the backbone, which may itself be absent where they are stored."""
@@ -71,6 +76,10 @@ def build_lam(config: LamConfig, parts: Parts) -> LAM:
             if getattr(config, name) < 1:
                 raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")
         return LAPOS[type(config)](config, size, parts.frames[2])
+    if isinstance(config, FlamConfig):
+        return build_flam(config, parts)
+    if isinstance(config, HilamConfig):
+        return build_hilam(config, parts)
     size, tokenizer = require_square(parts.frames[:2], 1, "OTF-LAM"), check_tokenizer(config, parts)
     if isinstance(config, PixelConfig):
         if config.drawn < 1 or size % config.drawn:
@@ -81,9 +90,38 @@ def build_lam(config: LamConfig, parts: Parts) -> LAM:
     return DinoLAM(config, tokenizer, parts.width, parts.backbone)
 
 
+def build_flam(config: FlamConfig, parts: Parts) -> Flam:
+    size = require_square(parts.frames[:2], 2 ** len(IMPALA), "FLAM")
+    if not isinstance(parts.tokenizer, FrameTokenizer):
+        raise UserError(
+            "FLAM needs a trained frame tokenizer", "give --tokenizer DIR (see 'otflam tokenizer train-frames')"
+        )
+    if config.slots < 1 or config.latent % config.slots:
+        raise UserError(f"a latent of {config.latent} for {config.slots} slots", "choose a multiple of the slots")
+    if config.stride < 1 or not 1 <= config.ahead < config.frames:
+        raise UserError(
+            f"{config.ahead} steps ahead in {config.frames} frames of stride {config.stride}",
+            "predict at least one step and fewer than there are frames",
+        )
+    return Flam(config, parts.tokenizer, (size // 2 ** len(IMPALA)) ** 2)
+
+
+def build_hilam(config: HilamConfig, parts: Parts) -> Hilam:
+    if parts.low is None:
+        raise UserError("HiLAM needs a trained low-level model", "give --low DIR (see 'otflam lam train lapo-64')")
+    if parts.low.latent != config.width:
+        raise UserError(
+            f"the low-level model has latent actions of {parts.low.latent} numbers, HiLAM expects {config.width}",
+            f"give another model or set --width {parts.low.latent}",
+        )
+    if config.window < 2 or min(config.chunks) < 2:
+        raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
+    return Hilam(config, parts.low)
+
+
 def check_tokenizer(config: OTFConfig, parts: Parts) -> MotionAutoencoder:
     """The frozen tokenizer, which must be what the model was configured for."""
-    if parts.tokenizer is None:
+    if not isinstance(parts.tokenizer, MotionAutoencoder):
         raise UserError("this method needs a trained tokenizer", "give --tokenizer DIR (see 'otflam tokenizer train')")
     trained = parts.tokenizer.config
     wanted: dict[str, Any] = {"method": "otf", "channels": parts.frames[2], "grid": config.grid}
@@ -110,78 +148,27 @@ def check_frames(parts: Parts, shape: tuple[int, ...]) -> None:
         raise UserError(f"frames of {seen} for a model trained on {wanted}", "scale them or train on such frames")
 
 
-def stored_columns(
-    model: LAM,
-    parts: Parts,
-    store: Store,
-    episodes: Sequence[int] | np.ndarray | None,
-    on_part: Callable[[str], Callable[[int, int], None]],
-    online: bool = False,
-) -> dict[str, Store]:
-    """What the model's frozen networks say about the episodes, computed once; `online` leaves out what is large."""
-    columns = {}
-    if isinstance(model, CodeLAM) and parts.tokenizer_hash is not None:
-        columns["codes"] = encode_with(store, model.tokenizer, parts.tokenizer_hash, on_part("codes"))
-    if isinstance(model, DinoLAM) and parts.backbone is not None and not online:
-        columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
-    return columns
-
-
-def train_lam(
-    method: str,
-    store: Store,
-    split: tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray],
-    config: LamConfig,
-    train: TrainConfig,
-    hardware: Hardware,
-    out: Path,
-    tokenizer: Path | None = None,
-    backbone: Backbone | None = None,
-    online: bool = False,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
-) -> LAM:
-    """Train on the first part of a `split` and watch the model's health on the second; or continue, or find it done."""
-    require_name("method", method, CONFIGS)
-    parts = find_parts(store, tokenizer, backbone)
-    fabric = launch(hardware)
-    torch.manual_seed(train.seed)
-    model = build_lam(config, parts)
-    used = np.concatenate([np.asarray(episodes) for episodes in split])
-    about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "train": to_json(train)}
-    about |= {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
-    about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
-    for episodes in split:
-        Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
-    check_batch(train, fabric)
-    run = Run(out, about, writes=fabric.global_rank == 0)
-    if run.finished:
-        return load_lam(out, backbone)[0]
-    if backbone is not None:
-        backbone.to(fabric.device)
-    columns = stored_columns(model, parts, store, used, on_part, online)
-    clips = Clips(store, model.training_offsets, (), split[0], columns)
-    held_out = Clips(store, model.training_offsets, (), split[1], columns)
-    # More than once a training: whether the latent matters shows early, and is what one wants to know.
-    check = partial(check_health, model, held_out, batches=2)
-    fit(model, clips, train, run, fabric, on_start, on_step, on_log, check)
-    if fabric.global_rank == 0:
-        health = check_health(model, held_out)
-        write_json(out / "health.json", {**health, "verdict": verdict(health)})
-        save_weights(model, out)
-    fabric.barrier()
-    return model.cpu().eval()
-
-
-def find_parts(store: Store, tokenizer: Path | None, backbone: Backbone | None) -> Parts:
+def find_parts(store: Store, config: LamConfig, base: Path | None, backbone: Backbone | None) -> Parts:
+    """What a model is trained with; `base` is the tokenizer or low-level model that it works on."""
     if "frames" not in store:
         raise UserError(f"{store.path} has no frames", "give a data set")
     height, width, colours = store.columns["frames"].shape
-    loaded = None if tokenizer is None else load_tokenizer(tokenizer)
-    named = None if tokenizer is None else release_hash(tokenizer)
-    return Parts((height, width, colours), loaded, named, backbone, None if backbone is None else backbone.width)
+    parts = Parts((height, width, colours), backbone=backbone, width=None if backbone is None else backbone.width)
+    if base is None:
+        return parts
+    if isinstance(config, HilamConfig):
+        return replace(parts, low=load_low(base, parts.frames), low_hash=release_hash(base))
+    load = load_frame_tokenizer if isinstance(config, FlamConfig) else load_tokenizer
+    return replace(parts, tokenizer=load(base), tokenizer_hash=release_hash(base))
+
+
+def load_low(folder: Path, frames: tuple[int, int, int]) -> Lapo:
+    """A trained model of LAPO's family for such frames."""
+    model, parts = load_lam(folder)
+    if not isinstance(model, Lapo):
+        raise UserError(f"{folder} is not of LAPO's family", "give a model that 'otflam lam train lapo-64' has trained")
+    check_frames(parts, frames)
+    return model
 
 
 def describe_parts(parts: Parts) -> dict[str, Any]:
@@ -189,6 +176,9 @@ def describe_parts(parts: Parts) -> dict[str, Any]:
     found: dict[str, Any] = {"frames": list(parts.frames), "tokenizer": None, "backbone": None}
     if parts.tokenizer is not None:
         found["tokenizer"] = {"model": to_json(parts.tokenizer.config), "hash": parts.tokenizer_hash}
+    if parts.low is not None:  # not named otherwise, so that runs of all other methods remain what they are
+        method = next(name for name, kind in CONFIGS.items() if kind is type(parts.low.config))
+        found["low"] = {"method": method, "model": to_json(parts.low.config), "hash": parts.low_hash}
     if parts.backbone is not None:
         facts = ("name", "hash", "size", "width")
         found["backbone"] = {name: getattr(parts.backbone, name) for name in facts}
@@ -200,10 +190,7 @@ def load_lam(folder: Path, backbone: Backbone | None = None) -> tuple[LAM, Parts
     about = read_release(folder, KIND)
     kind = CONFIGS[require_name("method", about["method"], CONFIGS)]
     config: Any = from_json(kind, about["model"], f"{folder / 'config.json'}: model")
-    tokenizer, told = None, about["tokenizer"]
-    if told is not None:
-        tokenizer = build_tokenizer(from_json(TokenizerConfig, told["model"], f"{folder / 'config.json'}: tokenizer"))
-    wanted = about["backbone"]
+    told, under, wanted = about["tokenizer"], about.get("low"), about["backbone"]
     if wanted is not None and backbone is not None and backbone.hash != wanted["hash"]:
         raise UserError(
             f"{folder} was trained with {wanted['name']} at {wanted['size']} pixels, not {backbone.name} at "
@@ -211,10 +198,27 @@ def load_lam(folder: Path, backbone: Backbone | None = None) -> tuple[LAM, Parts
             "give the same backbone",
         )
     height, width, colours = about["frames"]
-    parts = Parts(
-        (height, width, colours), tokenizer, None if told is None else told["hash"], backbone,
-        None if wanted is None else wanted["width"],
-    )  # fmt: skip
+    frames, where = (height, width, colours), f"{folder / 'config.json'}"
+    parts = Parts(frames, backbone=backbone, width=None if wanted is None else wanted["width"])
+    if told is not None:
+        tokenizer = _retold_tokenizer(config, told["model"], f"{where}: tokenizer")
+        parts = replace(parts, tokenizer=tokenizer, tokenizer_hash=told["hash"])
+    if under is not None:
+        parts = replace(parts, low=_retold_low(frames, under, f"{where}: low"), low_hash=under["hash"])
     model = build_lam(config, parts)
     load_weights(model, folder)
     return model.eval(), parts
+
+
+def _retold_tokenizer(config: LamConfig, told: Any, where: str) -> MotionAutoencoder | FrameTokenizer:
+    """A tokenizer of the shape that a model remembers, which also holds its weights."""
+    if isinstance(config, FlamConfig):
+        return FrameTokenizer(from_json(FrameTokenizerConfig, told, where))
+    return build_tokenizer(from_json(TokenizerConfig, told, where))
+
+
+def _retold_low(frames: tuple[int, int, int], told: Any, where: str) -> Lapo:
+    config: Any = from_json(CONFIGS[require_name("method", told["method"], CONFIGS)], told["model"], where)
+    low = build_lam(config, Parts(frames))
+    assert isinstance(low, Lapo)
+    return low

@@ -63,6 +63,10 @@ class LAM(nn.Module, ABC):
         """All that is imagined, by its time relative to the present."""
         return {self.stride: self.imagine(seen, latent)}
 
+    def vitals(self, seen: Any) -> dict[str, float]:
+        """What else tells whether a model of this kind is healthy."""
+        return {}
+
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
         return self.name(self.look(batch))

@@ -94,7 +94,7 @@ def control_table(folder: Path, size: str) -> str:
 
 
 def imitated(record: dict[str, Any]) -> str:
-    """Episodes without labels that a policy imitates."""
+    """Episodes that a policy imitates, with or without labels."""
     count = record["metrics"].get("imitated_episodes")
     return "–" if count is None else f"{count:.0f}"
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError
+from otflam.core.nn import IMPALA
 from otflam.core.provenance import versions
 from otflam.core.release import load_weights, read_release, save_weights
 from otflam.core.run import Run
@@ -17,13 +21,15 @@ from otflam.core.train import fit, launch
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
+from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import OTF, MotionAutoencoder
 from otflam.tokenizer.monolithic import Monolithic
 
-KIND = "tokenizer"
+KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
 VERSION = 2
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
+Tokenizer = TypeVar("Tokenizer", bound=nn.Module)
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
 
 
@@ -66,14 +72,71 @@ def train_tokenizer(
     if train.steps <= model.warmup:
         raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
     clips = motion_clips(store, model, episodes)
+    fits = partial(_train, KIND, store, clips, episodes, model, train, hardware, out, on_start, on_step, on_log)
+    return fits(build_tokenizer, load_tokenizer)
+
+
+def train_frame_tokenizer(
+    store: Store,
+    episodes: Sequence[int] | np.ndarray,
+    model: FrameTokenizerConfig,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_step: Callable[[int], None] = lambda count: None,
+    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+) -> FrameTokenizer:
+    """The same for a tokenizer of frames."""
+    clips = frame_clips(store, model, episodes)
+    fits = partial(_train, FRAMES_KIND, store, clips, episodes, model, train, hardware, out, on_start, on_step, on_log)
+    return fits(FrameTokenizer, load_frame_tokenizer)
+
+
+def frame_clips(
+    store: Store, config: FrameTokenizerConfig, episodes: Sequence[int] | np.ndarray | None = None
+) -> Clips:
+    """Single frames; those that a frame tokenizer cannot read are refused."""
+    height, width, channels = store.columns["frames"].shape if "frames" in store else (0, 0, 0)
+    if channels != config.channels or height != width or not height or height % 2 ** len(IMPALA):
+        raise UserError(
+            f"{store.path} has frames of {height}×{width}×{channels}",
+            f"the frame tokenizer needs squares of a multiple of {2 ** len(IMPALA)} with {config.channels} colours",
+        )
+    return Clips(store, (0,), episodes=episodes)
+
+
+def load_frame_tokenizer(folder: Path) -> FrameTokenizer:
+    """A trained tokenizer of frames, ready to encode."""
+    told = read_release(folder, FRAMES_KIND)["model"]
+    tokenizer = FrameTokenizer(from_json(FrameTokenizerConfig, told, f"{folder / 'config.json'}: model"))
+    load_weights(tokenizer, folder)
+    return tokenizer.eval()
+
+
+def _train(
+    kind: str,
+    store: Store,
+    clips: Clips,
+    episodes: Sequence[int] | np.ndarray,
+    model: Any,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    on_start: Callable[[int, int], None],
+    on_step: Callable[[int], None],
+    on_log: Callable[[dict[str, float]], None],
+    build: Callable[[Any], Tokenizer],
+    load: Callable[[Path], Tokenizer],
+) -> Tokenizer:
     fabric = launch(hardware)
-    about = {"kind": KIND, "version": VERSION, "model": to_json(model), "train": to_json(train), "data": store.hash}
+    about = {"kind": kind, "version": VERSION, "model": to_json(model), "train": to_json(train), "data": store.hash}
     about |= {"episodes": [int(index) for index in episodes], "versions": versions("torch", "numpy")}
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
-        return load_tokenizer(out)
+        return load(out)
     torch.manual_seed(train.seed)
-    tokenizer = build_tokenizer(model)
+    tokenizer = build(model)
     fit(tokenizer, clips, train, run, fabric, on_start, on_step, on_log)
     if fabric.global_rank == 0:
         save_weights(tokenizer, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -60,3 +61,23 @@ class TokenizerConfig:
             raise UserError(f"a vocabulary of {self.codebook.codes} codes", "choose 2 to 256: a code is one byte")
         if self.motion.stride < 1 or self.grid < 1 or self.patch < 1:
             raise UserError("stride, grid and patch", "each must be at least 1")
+
+
+@dataclass(frozen=True)
+class FrameTokenizerConfig:
+    """FLAM's tokenizer of frames; nothing else uses it."""
+
+    levels: tuple[int, ...] = (4, 4, 4, 4, 4)
+    """Levels of each number that finite scalar quantisation keeps of a place."""
+    dim: int = 128
+    """Width of the vector at a place."""
+    scale: int = 4
+    """Width of the convolutions: channels are 16, 32 and 32 times this."""
+    blocks: int = 2
+    """Residual blocks in each stage."""
+    channels: int = 3
+    """Colour channels of a frame."""
+
+    def __post_init__(self) -> None:
+        if not self.levels or min(self.levels) < 2 or math.prod(self.levels) > 32_768:
+            raise UserError(f"levels {self.levels}", "give two or more for each number, at most 32,768 in all")

@@ -9,14 +9,16 @@ import numpy as np
 import torch
 
 from otflam.core.batch import Batch
+from otflam.core.nn import IMPALA
 from otflam.core.release import release_hash
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.motion.signal import motion_of_sequence
-from otflam.tokenizer.build import load_tokenizer, motion_clips
+from otflam.tokenizer.build import frame_clips, load_tokenizer, motion_clips
+from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import MotionAutoencoder
 
-CODES = "codes"
+CODES, TOKENS = "codes", "tokens"
 BATCH = 256
 
 
@@ -62,3 +64,22 @@ def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patch
         found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
         codes[first + before : first + before + len(found)] = found.numpy()
     return codes
+
+
+def encode_frames(
+    store: Store,
+    tokenizer: FrameTokenizer,
+    tokenizer_hash: str,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Store:
+    """The column of tokens that a frame tokenizer gives every frame of a data set."""
+    frame_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
+    places = (store.columns["frames"].shape[0] // 2 ** len(IMPALA)) ** 2
+
+    @torch.inference_mode()
+    def compute(index: int) -> np.ndarray:
+        frames = torch.from_numpy(np.array(store.episode(index, "frames")))[:, None]
+        parts = [tokenizer.encode(Batch(part, (0,), {}).images(0)) for part in frames.split(BATCH)]
+        return torch.cat(parts).numpy().astype(np.int16)
+
+    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, on_progress)

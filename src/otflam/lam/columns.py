@@ -1,0 +1,67 @@
+"""What frozen networks say about a data set, computed once: codes, features, tokens, low-level latent actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from otflam.core.batch import Batch
+from otflam.data.clips import Clips
+from otflam.data.derived import derive
+from otflam.data.store import Column, Store
+from otflam.lam.dino import DinoLAM
+from otflam.lam.features import store_features
+from otflam.lam.flam import Flam
+from otflam.lam.hilam import LOW, Hilam
+from otflam.lam.methods import Parts
+from otflam.lam.model import LAM, CodeLAM
+from otflam.tokenizer.encode import TOKENS, encode_frames, encode_with
+
+BATCH = 128
+
+
+def stored_columns(
+    model: LAM,
+    parts: Parts,
+    store: Store,
+    episodes: Sequence[int] | np.ndarray | None,
+    on_part: Callable[[str], Callable[[int, int], None]],
+    online: bool = False,
+) -> dict[str, Store]:
+    """What the model's frozen networks say about the episodes, computed once; `online` leaves out what is large."""
+    columns = {}
+    if isinstance(model, CodeLAM) and parts.tokenizer_hash is not None:
+        columns["codes"] = encode_with(store, model.tokenizer, parts.tokenizer_hash, on_part("codes"))
+    if isinstance(model, Flam) and parts.tokenizer_hash is not None:
+        columns[TOKENS] = encode_frames(store, model.tokenizer, parts.tokenizer_hash, on_part(TOKENS))
+    if isinstance(model, Hilam) and parts.low_hash is not None:
+        columns[LOW] = name_all(store, model.low, parts.low_hash, on_part(LOW))
+    if isinstance(model, DinoLAM) and parts.backbone is not None and not online:
+        columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
+    return columns
+
+
+def name_all(store: Store, low: LAM, low_hash: str, on_progress: Callable[[int, int], None]) -> Store:
+    """The latent actions that a model inside another one gives a data set."""
+
+    def compute(index: int) -> np.ndarray:
+        return label_episode(low.infer, low, low.latent, store, index, {})
+
+    return derive(store, LOW, low_hash, Column("float32", (low.latent,)), compute, on_progress)
+
+
+@torch.inference_mode()
+def label_episode(
+    compute: Callable[[Batch], Tensor], model: LAM, width: int, store: Store, index: int, columns: dict[str, Store]
+) -> np.ndarray:
+    rows = np.zeros((int(store.lengths[index]), width), np.float32)
+    if len(rows) <= model.offsets[-1]:
+        return rows
+    clips = Clips(store, model.offsets, (), [index], columns, pad=True)
+    for start in range(0, len(clips), BATCH):
+        part = np.arange(start, min(start + BATCH, len(clips)))
+        rows[part] = compute(clips.gather(part)).numpy()
+    return rows

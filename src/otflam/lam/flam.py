@@ -1,0 +1,161 @@
+"""FLAM (paper E.2): a scene is a few slots, each with its own latent action, which predicts its own next slot.
+
+Works on the vectors of a frozen frame tokenizer. One inverse and one forward model serve all slots: a slot's action is
+read from all current slots and from its own next one, and its next slot is predicted from all current slots and its own
+action. An aggregator puts the predicted slots together into the change of the features.
+
+Axes: b clips, t frames, p places, k slots, d slot features, c features, a action of a slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.nn import Block
+from otflam.core.parallel import gather_rows
+from otflam.core.terms import Terms
+from otflam.lam.config import FlamConfig
+from otflam.lam.model import LAM, Latents, spread
+from otflam.lam.slots import Consult, Factorizer
+from otflam.tokenizer.config import CodebookConfig
+from otflam.tokenizer.encode import TOKENS
+from otflam.tokenizer.frames import FrameTokenizer
+from otflam.tokenizer.quantize import Codebook
+
+CODES = 16
+"""Codes of the discrete bottleneck."""
+IN_USE = 0.01
+"""Least share of all places that a slot in use owns."""
+
+
+class Seen(NamedTuple):
+    features: Float[Tensor, "b t p c"]
+    slots: Float[Tensor, "b t k d"]
+    shares: Float[Tensor, "b t k p"]
+    """How much of every place each slot owns."""
+
+
+class Flam(LAM):
+    def __init__(self, config: FlamConfig, tokenizer: FrameTokenizer, places: int) -> None:
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.latent, config.stride
+        self.action = config.latent // config.slots
+        # The last transition of a sub-trajectory is the one that is named.
+        self.offsets = tuple(range((2 - config.frames) * config.stride, config.stride + 1, config.stride))
+        self.training_offsets = self.offsets
+        self.tokenizer = tokenizer.requires_grad_(False).eval()
+        sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
+        self.enter = nn.Linear(width, config.dim)
+        self.places = nn.Parameter(0.5 * torch.randn(places, config.dim))
+        self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
+        self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
+        self.actions = nn.Linear(config.dim, 2 * self.action)
+        self.codebook = Codebook(CodebookConfig(codes=CODES, dim=self.action)) if config.bottleneck == "vq16" else None
+        self.act, self.dynamics = nn.Linear(config.dim + self.action, config.dim), Consult(*sizes)
+        self.next_slot = nn.Linear(config.dim, config.dim)
+        self.seat, self.redraw_enter = nn.Linear(config.dim, config.dim), nn.Linear(width, config.dim)
+        self.redraw_places = nn.Parameter(0.02 * torch.randn(places, config.dim))
+        self.mix = nn.Sequential(*(Block(*sizes[:3], 0.0) for _ in range(config.blocks)))
+        self.leave = nn.Sequential(nn.LayerNorm(config.dim), nn.Linear(config.dim, width))
+        self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
+
+    def train(self, mode: bool = True) -> Flam:
+        super().train(mode)
+        self.tokenizer.eval()
+        return self
+
+    def look(self, batch: Batch) -> Seen:
+        features = self.features(batch, self.offsets)
+        return Seen(features, *self.factorise(self.enter(features) + self.places))
+
+    @torch.no_grad()
+    def features(self, batch: Batch, offsets: tuple[int, ...]) -> Float[Tensor, "b t p c"]:
+        """What the frozen tokenizer says of some frames: stored tokens if the batch has them."""
+        if TOKENS in batch.columns:
+            tokens = torch.stack([batch.at(TOKENS, offset) for offset in offsets], 1).long()
+        else:
+            tokens = torch.stack([self.tokenizer.encode(batch.images(offset)) for offset in offsets], 1)
+        return self.tokenizer.vectors(tokens)
+
+    def posterior(self, now: Float[Tensor, "b k d"], after: Float[Tensor, "b k d"]) -> tuple[Tensor, Tensor]:
+        """Mean and logarithm of the variance of every slot's action; a slot sees no other slot's future."""
+        mean, logvar = self.actions(self.inverse(self.pair(torch.cat([now, after], -1)), now)).chunk(2, -1)
+        return mean, logvar.clamp(-10, 10)
+
+    def name(self, seen: Seen) -> Latents:
+        """Means in place of samples, or the nearest codes."""
+        actions = self.posterior(seen.slots[:, -2], seen.slots[:, -1])[0]
+        if self.codebook is not None:
+            actions = self.codebook.vectors[self.codebook.nearest(actions.flatten(0, 1))].view_as(actions)
+        return actions.flatten(1)
+
+    def advance(self, slots: Float[Tensor, "b k d"], actions: Float[Tensor, "b k a"]) -> Float[Tensor, "b k d"]:
+        """The next slots; an action changes its own slot only."""
+        return slots + self.next_slot(self.dynamics(self.act(torch.cat([slots, actions], -1)), slots))
+
+    def redraw(self, features: Float[Tensor, "b p c"], slots: Float[Tensor, "b k d"]) -> Float[Tensor, "b p c"]:
+        """The features that the slots turn these into."""
+        places = self.redraw_enter(features) + self.redraw_places
+        mixed = self.mix(torch.cat([places, self.seat(slots)], 1))
+        return features + self.leave(mixed[:, : places.shape[1]])
+
+    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
+        actions = rearrange(latent, "b (k a) -> b k a", k=self.config.slots)
+        return self.redraw(seen.features[:, -2], self.advance(seen.slots[:, -2], actions))
+
+    def present(self, seen: Seen) -> Tensor:
+        return seen.slots[:, -2]
+
+    def current(self, batch: Batch) -> Float[Tensor, "b p c"]:
+        return self.features(batch, (0,))[:, 0]
+
+    def future(self, batch: Batch) -> Float[Tensor, "b p c"]:
+        return self.features(batch, (self.stride,))[:, 0]
+
+    def forward(self, batch: Batch) -> Terms:
+        """Name the transitions of a sub-trajectory and predict its features from one frame on."""
+        seen = self.look(batch)
+        if self.training:
+            self.step += 1
+        # Which frame comes first is drawn anew in every step, so that actions with little and with much past are used.
+        first = int(torch.randint(0, self.config.frames - self.config.ahead, ()))
+        span = range(first, first + self.config.ahead)
+        now, after = (torch.cat([seen.slots[:, time + more] for time in span]) for more in (0, 1))
+        mean, logvar = self.posterior(now, after)
+        actions, kl, commit = self.squeeze(mean, logvar)
+        features, slots = seen.features[:, first], seen.slots[:, first]
+        errors = []
+        for time, action in zip(span, actions.chunk(self.config.ahead), strict=True):
+            slots = self.advance(slots, action)
+            features = self.redraw(features, slots)
+            errors.append(F.mse_loss(features, seen.features[:, time + 1]))
+        grown = (self.step / max(1, self.config.annealed)).clamp(max=1.0)
+        losses = {"next": torch.stack(errors).mean(), "kl": grown * kl, "commit": commit}
+        with torch.no_grad():
+            owned = seen.shares.mean((0, 1, 3))
+            metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > IN_USE).float().sum()}
+        return Terms(losses, metrics | spread(mean.flatten(1)))
+
+    def squeeze(self, mean: Float[Tensor, "n k a"], logvar: Float[Tensor, "n k a"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Actions that passed the bottleneck, their divergence from the prior, and their distance from codes."""
+        nothing = mean.new_zeros(())
+        if self.codebook is None:
+            kl = 0.5 * (mean.square() + logvar.exp() - 1 - logvar).sum((1, 2)).mean()
+            sample = mean + (0.5 * logvar).exp() * torch.randn_like(mean) if self.training else mean
+            return sample, kl, nothing
+        flat = mean.flatten(0, 1)
+        if self.training and self.step == 1:
+            self.codebook.start_from(gather_rows(flat.detach().float()))
+        quantised = self.codebook(flat)
+        return quantised.tokens.view_as(mean), nothing, quantised.distance
+
+    def vitals(self, seen: Seen) -> dict[str, float]:
+        owned = seen.shares[:, -2].mean((0, 2))
+        return {"slots_used": float((owned > IN_USE).sum()), "smallest_slot": float(owned.min())}

@@ -1,0 +1,169 @@
+"""HiLAM (paper E.3): skills over the latent actions of a frozen low-level model.
+
+Its high level is a two-stage dynamic chunking of the sequence of low-level latent actions, trained to foresee the next
+of them. What the innermost stage makes of a chunk of chunks is the skill; a latent action is the low-level one and the
+skill it belongs to, side by side.
+
+Axes: b transitions, t low-level latents of a window, m chunks, n skills, l low-level width, s skill, d features.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch
+from otflam.core.nn import Block
+from otflam.core.parallel import gather_rows
+from otflam.core.terms import Terms
+from otflam.lam.chunking import (
+    Boundaries,
+    BoundaryFinder,
+    boundary_rate,
+    put_together,
+    ratio_loss,
+    spread_out,
+    take_chunks,
+)
+from otflam.lam.config import HilamConfig
+from otflam.lam.lapo import Lapo, signed
+from otflam.lam.lapo import Seen as LowSeen
+from otflam.lam.model import LAM, Latents, spread
+
+LOW = "low"
+"""The stored column of low-level latent actions."""
+
+
+class Seen(NamedTuple):
+    low: LowSeen
+    """What the low-level model has seen of the transition."""
+    sequence: Float[Tensor, "b t l"]
+    """Low-level latents up to this transition's, which is the last."""
+
+
+class Stages(NamedTuple):
+    """What the high level makes of a sequence."""
+
+    guess: Float[Tensor, "b t l"]
+    """The next latent, after each, in normal units."""
+    skills: Float[Tensor, "b t s"]
+    """The skill that each belongs to."""
+    chunks: Boundaries
+    bundles: Boundaries
+    """Where skills begin, among the chunks."""
+    rates: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """For both stages how often something begins, and how likely that was."""
+
+
+class Hilam(LAM):
+    def __init__(self, config: HilamConfig, low: Lapo) -> None:
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.width + config.skill, low.stride
+        past = tuple(-step * low.stride for step in range(config.window - 1, 0, -1))
+        self.past, self.low = past, low.requires_grad_(False).eval()
+        # Where the past is not stored, it is named from frames.
+        seen = {offset + at for offset in (*past, 0) for at in low.offsets}
+        self.offsets = self.training_offsets = tuple(sorted(seen))
+        sizes = (config.dim, config.heads, config.mlp, config.blocks)
+        self.enter = nn.Linear(config.width, config.dim)
+        self.outer_in, self.outer_out, self.inner_in, self.inner_out, self.main = (Causal(*sizes) for _ in range(5))
+        self.times = nn.Parameter(0.02 * torch.randn(3, config.window, config.dim))
+        self.outer_cut, self.inner_cut = BoundaryFinder(config.dim), BoundaryFinder(config.dim)
+        self.skill, self.unfold = nn.Linear(config.dim, config.skill), nn.Linear(config.skill, config.dim)
+        self.outer_skip, self.inner_skip = nn.Linear(config.dim, config.dim), nn.Linear(config.dim, config.dim)
+        for skip in (self.outer_skip, self.inner_skip):
+            nn.init.zeros_(skip.weight)
+            nn.init.zeros_(skip.bias)
+        self.leave = nn.Sequential(nn.LayerNorm(config.dim), nn.Linear(config.dim, config.width))
+        # Low-level latents have any scale: the first batch decides the units of the errors.
+        self.centre, self.unit = nn.Buffer(torch.zeros(config.width)), nn.Buffer(torch.ones(config.width))
+        self.started = nn.Buffer(torch.zeros((), dtype=torch.bool))
+
+    def train(self, mode: bool = True) -> Hilam:
+        super().train(mode)
+        self.low.eval()
+        return self
+
+    def look(self, batch: Batch) -> Seen:
+        """The past as stored, if it is; this transition always from its frames."""
+        with torch.no_grad():
+            seen = self._low_at(batch, 0)
+            if LOW in batch.columns:
+                past = [batch.at(LOW, offset) for offset in self.past]
+            else:
+                past = [self.low.name(self._low_at(batch, offset)) for offset in self.past]
+            return Seen(seen, torch.stack([*past, self.low.name(seen)], 1))
+
+    def _low_at(self, batch: Batch, offset: int) -> LowSeen:
+        frames = self.low.config.frames
+        now, ahead = (signed(batch.stack(offset + more, frames)) for more in (0, self.low.stride))
+        return self.low.see(now, ahead)
+
+    def stages(self, sequence: Float[Tensor, "b t l"]) -> Stages:
+        times = sequence.shape[1]
+        everything = torch.ones(sequence.shape[:2], dtype=torch.bool, device=sequence.device)
+        outer = self.outer_in(self.enter((sequence - self.centre) / self.unit) + self.times[0, :times])
+        chunks = self.outer_cut(outer, everything)
+        taken, real = take_chunks(outer, chunks.begins)
+        inner = self.inner_in(taken + self.times[1, : taken.shape[1]])
+        bundles = self.inner_cut(inner, real)
+        kept, kept_real = take_chunks(inner, bundles.begins)
+        skills = self.skill(self.main(kept + self.times[2, : kept.shape[1]]))
+        inner_back = put_together(self.unfold(skills), bundles, kept_real) + self.inner_skip(inner)
+        outer_back = put_together(self.inner_out(inner_back), chunks, real) + self.outer_skip(outer)
+        shown = spread_out(spread_out(skills, bundles), chunks)
+        rates = (boundary_rate(chunks, everything), boundary_rate(bundles, real))
+        return Stages(self.leave(self.outer_out(outer_back)), shown, chunks, bundles, rates)
+
+    def name(self, seen: Seen) -> Latents:
+        return torch.cat([seen.sequence[:, -1], self.stages(seen.sequence).skills[:, -1]], 1)
+
+    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+        """The frozen forward model knows low-level latents only: a skill tells what will be done, not what was."""
+        return self.low.imagine(seen.low, latent[:, : self.config.width])
+
+    def present(self, seen: Seen) -> Tensor:
+        return self.low.present(seen.low)
+
+    def forward(self, batch: Batch) -> Terms:
+        seen = self.look(batch)
+        if self.training and not self.started:
+            rows = gather_rows(seen.sequence.flatten(0, 1))
+            self.centre.copy_(rows.mean(0))
+            self.unit.copy_(rows.std(0).clamp_min(1e-3 * rows.std()))
+            self.started.fill_(True)
+        stages = self.stages(seen.sequence)
+        guess, truth = stages.guess[:, :-1], ((seen.sequence - self.centre) / self.unit)[:, 1:]
+        foreseen = guess[:, -1] * self.unit + self.centre
+        drawn = self.low.imagine(seen.low, foreseen)
+        (begun, likely), (begun_inside, likely_inside) = stages.rates
+        ratio = ratio_loss(begun, likely, self.config.chunks[0])
+        ratio = ratio + ratio_loss(begun_inside, likely_inside, self.config.chunks[1])
+        losses = {"latent": F.l1_loss(guess, truth), "rec": F.mse_loss(drawn, self.future(batch)), "ratio": ratio}
+        metrics = {"begun": begun, "begun_inside": begun_inside, **spread(stages.skills[:, -1])}
+        return Terms(losses, {name: value.detach() for name, value in metrics.items()})
+
+    def vitals(self, seen: Seen) -> dict[str, float]:
+        """How often chunks and skills begin, how long they last, and whether the next latent is foreseen."""
+        stages, normal = self.stages(seen.sequence), (seen.sequence - self.centre) / self.unit
+        chunks, skills = (float(begun) for begun, _ in stages.rates)
+        return {
+            "chunk_rate": chunks,
+            "skill_rate": skills,
+            "chunk_rate_wanted": 1 / self.config.chunks[0],
+            "skill_rate_wanted": 1 / self.config.chunks[1],
+            "skill_steps": self.stride / (chunks * skills),
+            "next_latent": float(F.l1_loss(stages.guess[:, :-1], normal[:, 1:])),
+            "next_latent_repeated": float(F.l1_loss(normal[:, :-1], normal[:, 1:])),
+        }
+
+
+class Causal(nn.Sequential):
+    """Layers over a sequence, none of which looks ahead."""
+
+    def __init__(self, dim: int, heads: int, mlp: int, blocks: int) -> None:
+        super().__init__(*(Block(dim, heads, mlp, 0.0, causal=True) for _ in range(blocks)))
