@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otflam.core.batch import Batch
+from otflam.data.clips import Clips
+from otflam.data.store import Store
 from otflam.lam.config import FlamConfig
 from otflam.lam.flam import Flam
 from otflam.lam.slots import SlotAttention
 from otflam.presets import preset
+from otflam.report.predictions import replace_past, roll_out
 from otflam.tokenizer.config import FrameTokenizerConfig
 from otflam.tokenizer.frames import FSQ, FrameTokenizer
 
@@ -168,3 +171,15 @@ def test_the_rollout_starts_from_one_frame() -> None:
     batch = clip(model)
     expected = torch.nn.functional.mse_loss(model.predict(batch, model.infer(batch)), model.future(batch))
     torch.testing.assert_close(model(batch).losses["next"], expected)
+
+
+def test_a_rollout_uses_what_it_imagined(square_store: Store) -> None:
+    """Whether tokens are stored or not: what frames after the first show matters through their latents only."""
+    model = make()
+    clips = Clips(square_store, model.offsets, (), [0])
+    batch = clips.gather(np.array([3]))
+    imagined = {3: torch.randn(16, TINY.frame_tokenizer.dim)}
+    seen = model.look(replace_past(model, batch, 3, imagined))
+    assert torch.equal(seen.features[0, model.offsets.index(0)], imagined[3])
+    true, guessed = roll_out(model, clips, 2, 3)
+    assert len(true) == len(guessed) == 3

@@ -77,7 +77,7 @@ LAPTOP_LAMS = lams(
     dino_mlp=256,
 )
 
-LAPTOP_FRAMES = FrameTokenizerConfig(dim=64, scale=1, blocks=1)
+LAPTOP_FRAMES = FrameTokenizerConfig(dim=64, scale=2, blocks=0)
 LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
 
 PRESETS = {

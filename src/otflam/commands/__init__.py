@@ -25,7 +25,7 @@ from otflam.commands.evaluate import (
     EvaluateTransfer,
 )
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import TRAININGS, LamLabel, LamPredict
+from otflam.commands.lam import TRAININGS, LamLabel, LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
 from otflam.commands.tools import GL, Bench, Demo, Tables
@@ -52,6 +52,7 @@ COMMANDS: dict[str, type[Command]] = {
     **TRAININGS,
     "lam label": LamLabel,
     "lam predict": LamPredict,
+    "lam show": LamShow,
     "policy train": PolicyTrain,
     "policy reference": PolicyReference,
     "policy run": PolicyRun,

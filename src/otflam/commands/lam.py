@@ -250,3 +250,24 @@ class LamPredict(LamUse):
 
         for path in draw_predictions_of(self.data, self.lam, self.backbone(), self.samples, self.steps, self.out):
             say(f"picture: {path}")
+
+
+@dataclass(frozen=True)
+class LamShow:
+    """Draw what is inside a model: which slot of FLAM owns what, or the skills of HiLAM over time."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    lam: Path
+    """Folder of a trained FLAM or HiLAM."""
+    out: Path = Path("inside.png")
+    """The picture."""
+    samples: int = 8
+    """Frames to show slots on."""
+    episode: int | None = None
+    """The episode; by default the first that was held out from the training."""
+
+    def run(self) -> None:
+        from otflam.experiments.pictures import draw_inside
+
+        say(f"picture: {draw_inside(self.data, self.lam, self.samples, self.episode, self.out)}")

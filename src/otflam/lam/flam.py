@@ -22,6 +22,7 @@ from otflam.core.nn import Block
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
 from otflam.lam.config import FlamConfig
+from otflam.lam.features import FEATURES
 from otflam.lam.model import LAM, Latents, spread
 from otflam.lam.slots import Consult, Factorizer
 from otflam.tokenizer.config import CodebookConfig
@@ -72,17 +73,17 @@ class Flam(LAM):
         return self
 
     def look(self, batch: Batch) -> Seen:
-        features = self.features(batch, self.offsets)
+        features = torch.stack([self.features(batch, offset) for offset in self.offsets], 1)
         return Seen(features, *self.factorise(self.enter(features) + self.places))
 
     @torch.no_grad()
-    def features(self, batch: Batch, offsets: tuple[int, ...]) -> Float[Tensor, "b t p c"]:
-        """What the frozen tokenizer says of some frames: stored tokens if the batch has them."""
+    def features(self, batch: Batch, offset: int) -> Float[Tensor, "b p c"]:
+        """What the frozen tokenizer says of a frame, from its stored token if there is one; or what was imagined."""
+        if FEATURES in batch.columns:
+            return batch.at(FEATURES, offset)
         if TOKENS in batch.columns:
-            tokens = torch.stack([batch.at(TOKENS, offset) for offset in offsets], 1).long()
-        else:
-            tokens = torch.stack([self.tokenizer.encode(batch.images(offset)) for offset in offsets], 1)
-        return self.tokenizer.vectors(tokens)
+            return self.tokenizer.vectors(batch.at(TOKENS, offset).long())
+        return self.tokenizer.vectors(self.tokenizer.encode(batch.images(offset)))
 
     def posterior(self, now: Float[Tensor, "b k d"], after: Float[Tensor, "b k d"]) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the variance of every slot's action; a slot sees no other slot's future."""
@@ -114,10 +115,10 @@ class Flam(LAM):
         return seen.slots[:, -2]
 
     def current(self, batch: Batch) -> Float[Tensor, "b p c"]:
-        return self.features(batch, (0,))[:, 0]
+        return self.features(batch, 0)
 
     def future(self, batch: Batch) -> Float[Tensor, "b p c"]:
-        return self.features(batch, (self.stride,))[:, 0]
+        return self.features(batch, self.stride)
 
     def forward(self, batch: Batch) -> Terms:
         """Name the transitions of a sub-trajectory and predict its features from one frame on."""

@@ -126,6 +126,9 @@ class Hilam(LAM):
         """The frozen forward model knows low-level latents only: a skill tells what will be done, not what was."""
         return self.low.imagine(seen.low, latent[:, : self.config.width])
 
+    def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
+        return self.low.imagine_all(seen.low, latent[:, : self.config.width])
+
     def present(self, seen: Seen) -> Tensor:
         return self.low.present(seen.low)
 

@@ -16,6 +16,8 @@ from torch import Tensor
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
+from otflam.lam.features import FEATURES
+from otflam.lam.flam import Flam
 from otflam.lam.model import LAM
 from otflam.report.vocabulary import draw_grid, show_frame
 
@@ -76,7 +78,7 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
         now = start + step * model.stride
         batch = clips.gather(np.array([now]))
         latent = model.infer(batch)
-        futures = model.imagine_all(model.look(replace_past(batch, now, imagined)), latent)
+        futures = model.imagine_all(model.look(replace_past(model, batch, now, imagined)), latent)
         for offset, future in futures.items():
             imagined.setdefault(now + offset, future[0])
         true.append(model.future(batch)[0])
@@ -84,17 +86,19 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
     return true, told
 
 
-def replace_past(batch: Batch, now: int, imagined: dict[int, Tensor]) -> Batch:
+def replace_past(model: LAM, batch: Batch, now: int, imagined: dict[int, Tensor]) -> Batch:
     """The batch with what was imagined in place of what was seen; the future stays."""
     frames, columns = batch.frames.clone(), {name: column.clone() for name, column in batch.columns.items()}
+    if isinstance(model, Flam):  # imagines features, but stored are tokens
+        columns[FEATURES] = torch.stack([model.features(batch, offset) for offset in batch.offsets], 1)
     for place, offset in enumerate(batch.offsets):
         known = imagined.get(now + offset)
         if known is None or offset > 0:
             continue
         if known.dim() == 3:
             frames[0, place] = (255 * known.clamp(0, 1)).round().byte().permute(1, 2, 0)
-        elif "features" in columns:
-            columns["features"][0, place] = known.to(columns["features"].dtype)
+        elif FEATURES in columns:
+            columns[FEATURES][0, place] = known.to(columns[FEATURES].dtype)
     return Batch(frames, batch.offsets, columns)
 
 

@@ -1,0 +1,101 @@
+"""Pictures of what a factorised and a hierarchical model are made of: slots over places, skills over time.
+
+Axes: b transitions, p places, k slots, t times.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from otflam.core.errors import UserError
+from otflam.core.files import replacing
+from otflam.data.clips import Clips
+from otflam.lam.flam import Flam
+from otflam.lam.hilam import Hilam
+from otflam.report.style import MUTED, SERIES
+from otflam.report.vocabulary import code_colours, draw_grid, show_frame
+
+matplotlib.use("Agg")
+DIM = 0.2
+"""What remains of a frame where a slot owns nothing."""
+SHOWN = 12
+"""Frames over the time line of an episode."""
+Pictures = UInt8[np.ndarray, "b h w 3"]
+
+
+@torch.inference_mode()
+def draw_slots(model: Flam, clips: Clips, title: str, path: Path, samples: int) -> Path:
+    """Frames, which slot owns which place most, and what each slot sees of them."""
+    batch = clips.gather(np.linspace(0, len(clips) - 1, samples).astype(np.int64))
+    shares = model.look(batch).shares[:, -2]
+    frames = batch.images(0)
+    side, size = round(shares.shape[-1] ** 0.5), frames.shape[-1]
+    masks = torch.nn.functional.interpolate(shares.unflatten(-1, (side, side)), (size, size), mode="bilinear")
+    owners = code_colours(shares.shape[1])[masks.argmax(1).numpy()]
+    pictures = np.stack([show_frame(frame) for frame in frames])
+    rows = [("frame", list(pictures)), ("owner", list(blend(pictures, owners)))]
+    for slot in range(shares.shape[1]):
+        light = DIM + (1 - DIM) * masks[:, slot] / masks[:, slot].amax((1, 2), keepdim=True).clamp_min(1e-6)
+        owned = 100 * float(shares[:, slot].mean())
+        rows.append((f"slot {slot + 1} ({owned:.0f} %)", list((pictures * light[..., None].numpy()).astype(np.uint8))))
+    return draw_grid(rows, [str(number) for number in range(samples)], title, path)
+
+
+def blend(pictures: Pictures, colours: Pictures) -> Pictures:
+    """Colours over the grey of pictures."""
+    grey = pictures.mean(-1, keepdims=True)
+    return (0.45 * grey + 0.55 * colours).astype(np.uint8)
+
+
+@torch.inference_mode()
+def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
+    """One episode: its frames, its skills as coloured segments, and how likely a chunk begins."""
+    index = np.arange(0, len(clips), model.stride)
+    if len(index) < 2:
+        raise UserError("an episode too short to show skills of", "choose a longer one")
+    skills, likely, begins, frames = [], [], [], []
+    for part in np.array_split(index, max(1, len(index) // 64)):
+        batch = clips.gather(part)
+        found = model.stages(model.look(batch).sequence)
+        skills.append(found.skills[:, -1])
+        likely.append(found.chunks.likely[:, -1])
+        begins.append(found.chunks.begins[:, -1])
+        frames.append(batch.images(0)[:: max(1, len(index) // SHOWN)])
+    figure, (film, bar, curve) = plt.subplots(
+        3, 1, figsize=(11, 4.2), dpi=120, height_ratios=(2.2, 1, 1.6), sharex=False, layout="constrained"
+    )
+    strip = torch.cat(frames)
+    strip = strip[np.linspace(0, len(strip) - 1, min(SHOWN, len(strip))).astype(int)]
+    film.imshow(np.concatenate([show_frame(frame) for frame in strip], 1), aspect="auto")
+    film.set_axis_off()
+    figure.suptitle(title, x=0.01, ha="left")
+    first = int(clips.anchors(index[:1])[0])
+    times = clips.anchors(index) - first
+    bar.imshow(colours_of(torch.cat(skills))[None], aspect="auto", extent=(times[0], times[-1] + model.stride, 0, 1))
+    bar.set(yticks=[], ylabel="skill")
+    bar.tick_params(labelbottom=False)
+    curve.plot(times, torch.cat(likely).numpy(), color=SERIES[1], linewidth=0.9)
+    curve.axhline(0.5, color=np.array(MUTED) / 255, linewidth=0.6, linestyle=":")
+    chosen = torch.cat(begins).numpy()
+    curve.plot(times[chosen], np.full(chosen.sum(), 1.04), "|", color=SERIES[0], markersize=6)
+    curve.set(xlim=(times[0], times[-1] + model.stride), ylim=(0, 1.1), xlabel="step", ylabel="chunk begins")
+    curve.spines[["top", "right"]].set_visible(False)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png")
+    plt.close(figure)
+    return path
+
+
+def colours_of(vectors: Float[Tensor, "t s"]) -> Float[np.ndarray, "t 3"]:
+    """Vectors as colours: alike where they are alike."""
+    centred = vectors - vectors.mean(0)
+    axes = torch.linalg.svd(centred, full_matrices=False).Vh[:3]
+    places = torch.nn.functional.pad(centred @ axes.T, (0, 3 - len(axes)))
+    return (0.5 + 0.4 * places / places.abs().amax(0).clamp_min(1e-6)).clamp(0, 1).double().numpy()
