@@ -38,7 +38,7 @@ from otflam.evaluate.control import play
 from otflam.evaluate.leakage import change, leakage
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
-from otflam.experiments import agents, alignments
+from otflam.experiments import agents, alignments, lams
 from otflam.experiments.datasets import prepare_data
 from otflam.lam.config import PixelConfig
 from otflam.lam.label import label_store
@@ -47,7 +47,7 @@ from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import preset
 from otflam.report.tables import TABLES
-from otflam.tokenizer.build import train_tokenizer
+from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
 
@@ -199,30 +199,37 @@ def test_plans_have_floor_and_ceiling_in_every_world() -> None:
         jobs = agents.plan(size, "control")
         for data in {job.data for job in jobs}:
             methods = {job.method for job in jobs if job.data == data}
-            assert {"random", "zero", "expert", "all-actions", "labels-only", "idm", *preset(size).lam} <= methods
+            assert {"random", "zero", "expert", "all-actions", "labels-only", "idm", *lams.methods(size)} <= methods
         assert len(set(jobs)) == len(jobs)
     assert {job.labels for job in alignments.plan("laptop", "alignment")} == set(preset("laptop").labels)
 
 
-def test_the_state_only_rows_do_not_change_with_the_future(store: Store, tmp_path: Path) -> None:
-    """Even for a model whose view of the present is modulated by the codes of the transition."""
-    out, splits = tmp_path / "otf", Splits.of(store)
-    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, CPU, out)
-    config = TINY.lam["otf-lam-pixel"]
-    assert isinstance(config, PixelConfig) and config.usage > 0
-    training = TINY.lam_training["otf-lam-pixel"]
-    train_lam("otf-lam-pixel", store, ([0, 1], [2]), config, training, CPU, tmp_path / "lam", out)
+@pytest.mark.parametrize("method", ["otf-lam-pixel", "flam-4", "hilam"])
+def test_the_state_only_rows_do_not_change_with_the_future(method: str, store: Store, tmp_path: Path) -> None:
+    """Even for a model whose view of the present is modulated by the codes of the transition, or by stored latents."""
+    out, splits = tmp_path / "base", Splits.of(store)
+    config, training = TINY.lam[method], TINY.lam_training[method]
+    if isinstance(config, PixelConfig):
+        assert config.usage > 0
+        train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, CPU, out)
+    elif method == "hilam":
+        low = TINY.lam["lapo-64"], TINY.lam_training["lapo-64"]
+        train_lam("lapo-64", store, ([0, 1], [2]), *low, CPU, out)
+    else:
+        train_frame_tokenizer(store, [0, 1], TINY.frame_tokenizer, TINY.frame_training, CPU, out)
+    train_lam(method, store, ([0, 1], [2]), config, training, CPU, tmp_path / "lam", out)
     here = aligned_columns(store, tmp_path / "lam", None, splits.unlabelled, splits.pool)
     frames = np.array(store["frames"])
     first = int(store.starts[splits.pool[0]])
-    frames[first + 10 :] = 0  # another future from the tenth frame of the first labelled episode on
+    # Another future from the tenth frame of the first labelled episode on.
+    frames[first + 10 :] = np.random.default_rng(0).integers(0, 256, frames[first + 10 :].shape, np.uint8)
     columns = {name: np.array(store[name]) for name in ("actions", "distractors")} | {"frames": frames}
     writer = StoreWriter(tmp_path / "other", {name: store.columns[name] for name in columns}, {})
     for index in range(len(store)):
         rows = slice(store.starts[index], store.starts[index] + store.lengths[index])
         writer.append(index, {name: column[rows] for name, column in columns.items()}, {})
     there = aligned_columns(writer.finish({}, len(store)), tmp_path / "lam", None, splits.unlabelled, splits.pool)
-    for name, same in {"present": True, "state": True, "latents": False, "motion": False}.items():
+    for name, same in {"present": True, "still": True, "state": True, "latents": False, "motion": False}.items():
         pair = [np.asarray(columns[name].episode(0, name))[:10] for columns in (here, there)]
         assert np.allclose(*pair, atol=1e-4) == same, name
 

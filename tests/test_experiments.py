@@ -103,7 +103,7 @@ def test_latent_action_models_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[..., Path]
 ) -> None:
     """On the same episodes with and without distractors; weights that are not the official ones are named."""
-    assert len({(job.method, job.data) for job in lams.plan("laptop", "lam")}) == 26
+    assert len({(job.method, job.data) for job in lams.plan("laptop", "lam")}) == 42
     jobs = [lams.Job("otf-lam-dino", "walker-run-noisy"), lams.Job("lapo-128", "walker-run-vanilla")]
     monkeypatch.setattr(lams, "plan", lambda size, experiment: jobs)
     save_dino(tmp_path / "root" / "dino")

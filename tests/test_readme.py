@@ -30,6 +30,7 @@ SHORT = {
     "expert evaluate": {"--episodes": "1"},
     "bench": {"--only": "store_over_hdf5"},
     "tokenizer train": {"--preset": "tiny"},
+    "tokenizer train-frames": {"--preset": "tiny"},
     "evaluate tokenizer": {"--preset": "tiny", "--workers": "1"},
     "evaluate transfer": {"--preset": "tiny", "--workers": "1"},
     "evaluate carrier": {"--preset": "tiny", "--workers": "1"},

@@ -32,6 +32,8 @@ from otflam.tokenizer.quantize import Codebook
 
 CODES = 16
 """Codes of the discrete bottleneck."""
+QUIET = -4.0
+"""Logarithm of the variance that actions start with."""
 IN_USE = 0.01
 """Least share of all places that a slot in use owns."""
 
@@ -58,6 +60,8 @@ class Flam(LAM):
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
+        # Actions start nearly without noise: as noise they would be unlearned before they could be of use.
+        nn.init.constant_(self.actions.bias[self.action :], QUIET)
         self.codebook = Codebook(CodebookConfig(codes=CODES, dim=self.action)) if config.bottleneck == "vq16" else None
         self.act, self.dynamics = nn.Linear(config.dim + self.action, config.dim), Consult(*sizes)
         self.next_slot = nn.Linear(config.dim, config.dim)
@@ -136,7 +140,8 @@ class Flam(LAM):
         for time, action in zip(span, actions.chunk(self.config.ahead), strict=True):
             slots = self.advance(slots, action)
             features = self.redraw(features, slots)
-            errors.append(F.mse_loss(features, seen.features[:, time + 1]))
+            # The squared norm of the vector at a place, as the loss is written: the weight of the prior is meant for it.
+            errors.append(features.shape[-1] * F.mse_loss(features, seen.features[:, time + 1]))
         grown = (self.step / max(1, self.config.annealed)).clamp(max=1.0)
         losses = {"next": torch.stack(errors).mean(), "kl": grown * kl, "commit": commit}
         with torch.no_grad():
