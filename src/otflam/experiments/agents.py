@@ -46,6 +46,8 @@ class Job:
     data: str
     labels: int
     seed: int
+    codes: int = 0
+    """Size of the tokenizer's vocabulary; 0: the preset's."""
 
 
 def plan(size: str, experiment: str) -> list[Job]:
@@ -68,7 +70,7 @@ def has_lam(job: Job) -> bool:
 
 
 def lam_job(job: Job) -> lams.Job:
-    return lams.Job(job.method.partition("+")[0], job.data)
+    return lams.Job(job.method.partition("+")[0], job.data, codes=job.codes)
 
 
 def config_of(size: str, job: Job) -> PolicyConfig:

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from otflam.lam.train import VERSION, train_lam
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
 from otflam.tokenizer.build import train_frame_tokenizer
+from otflam.tokenizer.config import TokenizerConfig
 
 COMPARED = ("lapo-256",)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
@@ -47,6 +49,8 @@ class Job:
     method: str
     data: str
     seed: int = 0
+    codes: int = 0
+    """Size of the tokenizer's vocabulary; 0: the preset's."""
 
 
 def plan(size: str, experiment: str) -> list[Job]:
@@ -64,6 +68,16 @@ def needs(job: Job) -> list[str]:
 def vocabulary(job: Job) -> str:
     """The data set that a job's tokenizer was learned on: the expert's, with which its results are recorded."""
     return job.data.replace(NOISY, "")
+
+
+def tokenizer_of(size: str, job: Job) -> TokenizerConfig:
+    """The motion tokenizer of a job's model."""
+    chosen = preset(size).tokenizer
+    return (
+        chosen
+        if not job.codes
+        else dataclasses.replace(chosen, codebook=dataclasses.replace(chosen.codebook, codes=job.codes))
+    )
 
 
 @cache
@@ -110,7 +124,7 @@ def trained_lam(root: Path, size: str, job: Job) -> Path:
     out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
     base = None
     if isinstance(config, OTFConfig):
-        base = trained(root, size, vocabulary(job), chosen.tokenizer, job.seed)[1]
+        base = trained(root, size, vocabulary(job), tokenizer_of(size, job), job.seed)[1]
     elif isinstance(config, FlamConfig):
         base = trained_frames(root, size, job)
     elif job.method in LOW:
@@ -152,15 +166,15 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     facts = {"model": to_json(config), "train": to_json(training_for(size, job)), "share": SHARE}
     facts |= {"episodes": [len(part) for part in split(size, job, store)]}
     if isinstance(config, OTFConfig):
-        facts["tokenizer"] = [to_json(chosen.tokenizer), to_json(training_of(size, vocabulary(job), job.seed))]
+        facts["tokenizer"] = [to_json(tokenizer_of(size, job)), to_json(training_of(size, vocabulary(job), job.seed))]
     if isinstance(config, FlamConfig):
         facts["tokenizer"] = [to_json(chosen.frame_tokenizer), to_json(chosen.frame_training)]
     if job.method in LOW:
         facts["low"] = cell(root, size, low_of(job)).config
-    extra = {}
+    extra: dict[str, Any] = {"codes": job.codes} if job.codes else {}
     if isinstance(config, DinoConfig):
         eyes = backbone(root, config.size)
-        facts["backbone"], extra = eyes.hash, {"backbone": eyes.name}
+        facts["backbone"], extra["backbone"] = eyes.hash, eyes.name
     if isinstance(config, OTFConfig) and vocabulary(job) != job.data:
         facts["vocabulary"] = Store(root / "data" / vocabulary(job)).hash
     return Cell(

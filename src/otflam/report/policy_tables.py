@@ -17,8 +17,10 @@ BASELINE = "lapo-256"
 
 
 def named(record: dict[str, Any]) -> str:
-    """A method's name, with its backbone where it is not the official one."""
-    return f"{record['method']} ({record['backbone']})" if "backbone" in record else record["method"]
+    """A method's name, with its backbone where it is not the official one and its vocabulary where it is not the usual."""
+    facts = [record["backbone"]] if "backbone" in record else []
+    facts += [f"K = {record['codes']}"] if "codes" in record else []
+    return record["method"] + (f" ({', '.join(facts)})" if facts else "")
 
 
 def alignment_table(folder: Path, size: str, only: int | None = None) -> str:
@@ -62,13 +64,18 @@ def paired_alignment_table(folder: Path, size: str) -> str:
 def control_table(folder: Path, size: str) -> str:
     """Returns, each task with its floor and its ceiling."""
     records, rows = chosen(folder, "control", size), []
+    records += best_by_return(records)
     by_method = group(records, "task", "method")
     best = {task: _mean(found) for (task, method), found in by_method.items() if method == "expert"}
     ceiling = {task: _mean(found) for (task, method), found in by_method.items() if method == "all-actions"}
     order = {name: place for place, name in enumerate(WITHOUT_LABELS)}
-    groups = group(records, "task", "labels", "method")
-    for task, labels, method in sorted(groups, key=lambda key: (key[0], key[1], order.get(key[2], 9), key[2])):
-        found = groups[task, labels, method]
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault((record["task"], record["labels"], record["method"], record.get("codes", 0)), []).append(
+            record
+        )
+    for key in sorted(groups, key=lambda key: (key[0], key[1], order.get(key[2], 9), *key[2:])):
+        (task, labels), found = key[:2], groups[key]
         returns = [record["metrics"]["returns"] for record in found]
         low, high = bootstrap_interval(returns)
         over = estimate([record["metrics"]["return_mean"] for record in found])
@@ -91,6 +98,19 @@ def control_table(folder: Path, size: str) -> str:
     head = ["data", "labels", "method", "return", "bootstrap interval", "RMS deviation", "middle half"]
     head += ["new backgrounds", "% of expert", "% of all actions", "imitated", "seeds"]
     return markdown(head, rows)
+
+
+def best_by_return(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The paper's rule, marked: of several sizes of the vocabulary the one that earned most in these very episodes."""
+    marked = []
+    for found in group(records, "task", "labels", "method").values():
+        sizes: dict[int, list[dict[str, Any]]] = {}
+        for record in found:
+            sizes.setdefault(record.get("codes", 0), []).append(record)
+        if len(sizes) > 1:
+            best = max(sizes.values(), key=_mean)
+            marked += [record | {"method": f"{record['method']}, best K by return *"} for record in best]
+    return marked
 
 
 def imitated(record: dict[str, Any]) -> str:
