@@ -89,10 +89,14 @@ def grow(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
     return nn.Sequential(nn.ConvTranspose2d(inputs, outputs, 2, stride=2), *(Residual(outputs) for _ in range(blocks)))
 
 
-def start_orthogonal(model: nn.Module) -> None:
-    """Orthogonal weights and no biases in every linear and convolutional layer, as LAOM's networks start."""
+def start_orthogonal(model: nn.Module, but: nn.Module | None = None) -> None:
+    """Orthogonal weights and no biases in every linear and convolutional layer, as LAOM's networks start.
+
+    A part that is trained already is left as it is.
+    """
+    known = set() if but is None else set(but.modules())
     for layer in model.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+        if isinstance(layer, nn.Linear | nn.Conv2d | nn.ConvTranspose2d) and layer not in known:
             nn.init.orthogonal_(layer.weight)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)

@@ -18,9 +18,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
-from otflam.core.nn import Block
+from otflam.core.nn import Block, start_orthogonal
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
+from otflam.lam.abstraction import SHARP
 from otflam.lam.config import FlamConfig
 from otflam.lam.features import FEATURES
 from otflam.lam.model import LAM, Latents, spread
@@ -33,7 +34,7 @@ from otflam.tokenizer.quantize import Codebook
 CODES = 16
 """Codes of the discrete bottleneck."""
 QUIET = -4.0
-"""Logarithm of the variance that actions start with."""
+"""Logarithm of the variance that actions start with: as noise they would be unlearned before they could be of use."""
 IN_USE = 0.01
 """Least share of all places that a slot in use owns."""
 
@@ -60,8 +61,6 @@ class Flam(LAM):
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
-        # Actions start nearly without noise: as noise they would be unlearned before they could be of use.
-        nn.init.constant_(self.actions.bias[self.action :], QUIET)
         self.codebook = Codebook(CodebookConfig(codes=CODES, dim=self.action)) if config.bottleneck == "vq16" else None
         self.act, self.dynamics = nn.Linear(config.dim + self.action, config.dim), Consult(*sizes)
         self.next_slot = nn.Linear(config.dim, config.dim)
@@ -70,6 +69,11 @@ class Flam(LAM):
         self.mix = nn.Sequential(*(Block(*sizes[:3], 0.0) for _ in range(config.blocks)))
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), nn.Linear(config.dim, width))
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
+        # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
+        start_orthogonal(self, but=tokenizer)
+        with torch.no_grad():
+            self.factorise.share_out.query.weight.mul_(SHARP)
+            self.actions.bias[self.action :] = QUIET
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)
@@ -140,7 +144,7 @@ class Flam(LAM):
         for time, action in zip(span, actions.chunk(self.config.ahead), strict=True):
             slots = self.advance(slots, action)
             features = self.redraw(features, slots)
-            # The squared norm of the vector at a place, as the loss is written: the weight of the prior is meant for it.
+            # The squared norm of a place's vector, as the loss is written: the weight of the prior is meant for it.
             errors.append(features.shape[-1] * F.mse_loss(features, seen.features[:, time + 1]))
         grown = (self.step / max(1, self.config.annealed)).clamp(max=1.0)
         losses = {"next": torch.stack(errors).mean(), "kl": grown * kl, "commit": commit}

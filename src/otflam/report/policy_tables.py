@@ -17,9 +17,9 @@ BASELINE = "lapo-256"
 
 
 def named(record: dict[str, Any]) -> str:
-    """A method's name, with its backbone where it is not the official one and its vocabulary where it is not the usual."""
+    """A method's name, with its backbone where that is not the official one and its vocabulary where that is unusual."""
     facts = [record["backbone"]] if "backbone" in record else []
-    facts += [f"K = {record['codes']}"] if "codes" in record else []
+    facts += [f"K = {record['codes']}"] if record.get("codes") else []
     return record["method"] + (f" ({', '.join(facts)})" if facts else "")
 
 
@@ -69,13 +69,9 @@ def control_table(folder: Path, size: str) -> str:
     best = {task: _mean(found) for (task, method), found in by_method.items() if method == "expert"}
     ceiling = {task: _mean(found) for (task, method), found in by_method.items() if method == "all-actions"}
     order = {name: place for place, name in enumerate(WITHOUT_LABELS)}
-    groups: dict[tuple, list[dict[str, Any]]] = {}
-    for record in records:
-        groups.setdefault((record["task"], record["labels"], record["method"], record.get("codes", 0)), []).append(
-            record
-        )
-    for key in sorted(groups, key=lambda key: (key[0], key[1], order.get(key[2], 9), *key[2:])):
-        (task, labels), found = key[:2], groups[key]
+    groups = group([{"codes": 0} | record for record in records], "task", "labels", "method", "codes")
+    for task, labels, method, codes in sorted(groups, key=lambda key: (*key[:2], order.get(key[2], 9), *key[2:])):
+        found = groups[task, labels, method, codes]
         returns = [record["metrics"]["returns"] for record in found]
         low, high = bootstrap_interval(returns)
         over = estimate([record["metrics"]["return_mean"] for record in found])
@@ -104,9 +100,7 @@ def best_by_return(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The paper's rule, marked: of several sizes of the vocabulary the one that earned most in these very episodes."""
     marked = []
     for found in group(records, "task", "labels", "method").values():
-        sizes: dict[int, list[dict[str, Any]]] = {}
-        for record in found:
-            sizes.setdefault(record.get("codes", 0), []).append(record)
+        sizes = group([{"codes": 0} | record for record in found], "codes")
         if len(sizes) > 1:
             best = max(sizes.values(), key=_mean)
             marked += [record | {"method": f"{record['method']}, best K by return *"} for record in best]
