@@ -17,7 +17,7 @@ BASELINE = "lapo-256"
 
 
 def named(record: dict[str, Any]) -> str:
-    """A method's name, with its backbone where that is not the official one and its vocabulary where that is unusual."""
+    """A method's name, with its backbone if that is not the official one and its vocabulary if that is unusual."""
     facts = [record["backbone"]] if "backbone" in record else []
     facts += [f"K = {record['codes']}"] if record.get("codes") else []
     return record["method"] + (f" ({', '.join(facts)})" if facts else "")
