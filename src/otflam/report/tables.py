@@ -109,6 +109,23 @@ def lam_table(folder: Path, size: str) -> str:
     return markdown([*head, "rank", "seconds"], rows)
 
 
+def inside_table(folder: Path, size: str) -> str:
+    """What else FLAM and HiLAM must show: slots in use; chunks and skills that begin neither everywhere nor nowhere."""
+    rows = []
+    for (task, method), found in sorted(group(chosen(folder, "lam", size), "task", "method").items()):
+        vital = found[0]["metrics"]
+        if "slots_used" in vital:
+            share = f"{100 * vital['smallest_slot']:.0f} % in the smallest"
+            rows.append([task, method, f"{vital['slots_used']:.0f} slots in use, {share}", "–", "–"])
+        if "chunk_rate" in vital:
+            rates = [f"{vital[f'{what}_rate']:.2f} ({vital[f'{what}_rate_wanted']:.2f})" for what in ("chunk", "skill")]
+            told = f"chunks begin at {rates[0]}, skills at {rates[1]}; {vital['skill_steps']:.0f} steps a skill"
+            rows.append(
+                [task, method, told, *(f"{vital[name]:.3f}" for name in ("next_latent", "next_latent_repeated"))]
+            )
+    return markdown(["data", "method", "inside (wanted)", "next latent", "repeating the last"], rows)
+
+
 TABLES = {
     "transfer": lambda folder, size: (
         transfer_table(folder, size) + "\nMonolithic minus OTF, paired by seed:\n\n" + paired_table(folder, size)
@@ -116,6 +133,7 @@ TABLES = {
     "tokenizer": tokenizer_table,
     "carrier": carrier_table,
     "lam": lam_table,
+    "inside": inside_table,
     "alignment": lambda folder, size: (
         alignment_table(folder, size)
         + "\nDifference from LAPO-256, paired by seed:\n\n"
