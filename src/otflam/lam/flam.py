@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
-from otflam.core.nn import Block, start_orthogonal
+from otflam.core.nn import start_orthogonal
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
 from otflam.lam.abstraction import SHARP
@@ -56,7 +56,7 @@ class Flam(LAM):
         self.training_offsets = self.offsets
         self.tokenizer = tokenizer.requires_grad_(False).eval()
         sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
-        self.enter = nn.Linear(width, config.dim)
+        self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.places = nn.Parameter(0.5 * torch.randn(places, config.dim))
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
@@ -64,9 +64,10 @@ class Flam(LAM):
         self.codebook = Codebook(CodebookConfig(codes=CODES, dim=self.action)) if config.bottleneck == "vq16" else None
         self.act, self.dynamics = nn.Linear(config.dim + self.action, config.dim), Consult(*sizes)
         self.next_slot = nn.Linear(config.dim, config.dim)
-        self.seat, self.redraw_enter = nn.Linear(config.dim, config.dim), nn.Linear(width, config.dim)
+        self.seat = nn.Linear(2 * config.dim, config.dim)
+        self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.redraw_places = nn.Parameter(0.02 * torch.randn(places, config.dim))
-        self.mix = nn.Sequential(*(Block(*sizes[:3], 0.0) for _ in range(config.blocks)))
+        self.mix = Consult(*sizes)
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), nn.Linear(config.dim, width))
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
         # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
@@ -74,6 +75,7 @@ class Flam(LAM):
         with torch.no_grad():
             self.factorise.share_out.query.weight.mul_(SHARP)
             self.actions.bias[self.action :] = QUIET
+            self.leave[-1].weight.zero_()  # the first prediction is that nothing changes
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)
@@ -109,15 +111,18 @@ class Flam(LAM):
         """The next slots; an action changes its own slot only."""
         return slots + self.next_slot(self.dynamics(self.act(torch.cat([slots, actions], -1)), slots))
 
-    def redraw(self, features: Float[Tensor, "b p c"], slots: Float[Tensor, "b k d"]) -> Float[Tensor, "b p c"]:
-        """The features that the slots turn these into."""
+    def redraw(
+        self, features: Float[Tensor, "b p c"], slots: Float[Tensor, "b k d"], after: Float[Tensor, "b k d"]
+    ) -> Float[Tensor, "b p c"]:
+        """What features become when slots change: each place looks at the new slots and at how they changed."""
         places = self.redraw_enter(features) + self.redraw_places
-        mixed = self.mix(torch.cat([places, self.seat(slots)], 1))
-        return features + self.leave(mixed[:, : places.shape[1]])
+        seats = self.seat(torch.cat([after, after - slots], -1))
+        return features + self.leave(self.mix(places, seats))
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
         actions = rearrange(latent, "b (k a) -> b k a", k=self.config.slots)
-        return self.redraw(seen.features[:, -2], self.advance(seen.slots[:, -2], actions))
+        slots = seen.slots[:, -2]
+        return self.redraw(seen.features[:, -2], slots, self.advance(slots, actions))
 
     def present(self, seen: Seen) -> Tensor:
         return seen.slots[:, -2]
@@ -142,8 +147,8 @@ class Flam(LAM):
         features, slots = seen.features[:, first], seen.slots[:, first]
         errors = []
         for time, action in zip(span, actions.chunk(self.config.ahead), strict=True):
-            slots = self.advance(slots, action)
-            features = self.redraw(features, slots)
+            before, slots = slots, self.advance(slots, action)
+            features = self.redraw(features, before, slots)
             # The squared norm of a place's vector, as the loss is written: the weight of the prior is meant for it.
             errors.append(features.shape[-1] * F.mse_loss(features, seen.features[:, time + 1]))
         grown = (self.step / max(1, self.config.annealed)).clamp(max=1.0)

@@ -64,7 +64,7 @@ class Factorizer(nn.Module):
 
 
 class Consult(nn.Module):
-    """Layers in which each slot's own question is answered by all current slots, and by no other question."""
+    """Layers in which every question is answered by the slots, all of them, and by no other question."""
 
     def __init__(self, dim: int, heads: int, mlp: int, blocks: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Consult(nn.Module):
             nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Linear(mlp, dim)) for _ in range(blocks)
         )
 
-    def forward(self, questions: Float[Tensor, "b k d"], slots: Float[Tensor, "b k d"]) -> Float[Tensor, "b k d"]:
+    def forward(self, questions: Float[Tensor, "b n d"], slots: Float[Tensor, "b k d"]) -> Float[Tensor, "b n d"]:
         known = self.slot_norm(slots)
         for number, (ask, think) in enumerate(zip(self.asks, self.thinks, strict=True)):
             questions = questions + ask(self.norms[2 * number](questions), known)
