@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +21,25 @@ from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.experiments.bench_tokenizer import walker
+from otflam.lam.columns import stored_columns
+from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig
 from otflam.lam.features import Backbone
+from otflam.lam.lapo import Lapo
 from otflam.lam.methods import Parts, build_lam
-from otflam.lam.model import LAM, CodeLAM
+from otflam.lam.model import LAM
 from otflam.presets import preset
 from otflam.tokenizer.build import build_tokenizer
-from otflam.tokenizer.encode import encode_with
+from otflam.tokenizer.frames import FrameTokenizer
 
+KINDS = ("otf-lam-pixel", "otf-lam-dino", "lapo-256", "flam-8", "hilam")
+"""A method of each kind, the slowest of its kind."""
 STEPS = 12
 """Timed training steps; three more before them are not counted."""
 
 
 def loader_share() -> float:
     """Largest share of a training step that goes into reading its batch, over the methods of the laptop preset."""
-    return max(_loader_share(method) for method in ("otf-lam-pixel", "otf-lam-dino", "lapo-256"))
+    return max(_loader_share(method) for method in KINDS)
 
 
 def _loader_share(method: str) -> float:
@@ -120,18 +126,22 @@ def _step(model: LAM, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
 def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM, Clips]:
     """A fresh model and clips with whatever its frozen networks would have stored."""
     chosen, store = preset(size), walker()
-    tokenizer = build_tokenizer(chosen.tokenizer)
-    width = 384 if method == "otf-lam-dino" else None
+    config, width = chosen.lam[method], 384 if method == "otf-lam-dino" else None
+    parts = Parts((64, 64, 3), backbone=backbone, width=width)
     torch.manual_seed(0)
-    model = build_lam(
-        chosen.lam[method], Parts((64, 64, 3), tokenizer, "bench", backbone=backbone, width=width)
-    ).train()
-    columns = {}
-    if isinstance(model, CodeLAM):
-        columns["codes"] = encode_with(store, model.tokenizer, f"bench-{size}")
-    if width is not None and backbone is None:
-        patches = (getattr(chosen.lam[method], "size", 0) // 14) ** 2
-        columns["features"] = _random_features(store, patches, width)
+    if isinstance(config, HilamConfig):
+        low = build_lam(chosen.lam["lapo-64"], parts)
+        assert isinstance(low, Lapo)
+        parts = replace(parts, low=low.eval(), low_hash=f"bench-{size}")
+    elif isinstance(config, FlamConfig):
+        frames = FrameTokenizer(chosen.frame_tokenizer).eval()
+        parts = replace(parts, tokenizer=frames, tokenizer_hash=f"bench-{size}")
+    else:
+        parts = replace(parts, tokenizer=build_tokenizer(chosen.tokenizer), tokenizer_hash=f"bench-{size}")
+    model = build_lam(config, parts).train()
+    columns = stored_columns(model, parts, store, None, lambda name: lambda done, total: None, online=True)
+    if isinstance(config, DinoConfig) and backbone is None:
+        columns["features"] = _random_features(store, (config.size // 14) ** 2, 384)
     return model, Clips(store, model.training_offsets, (), None, columns)
 
 

@@ -17,7 +17,7 @@ from otflam.data.derived import derive
 from otflam.data.store import Column
 from otflam.envs.world import World
 from otflam.evaluate.control import EVALUATION, play
-from otflam.experiments.bench_lam import ready
+from otflam.experiments.bench_lam import KINDS, ready
 from otflam.experiments.bench_tokenizer import walker
 from otflam.policy.agent import Agent, describe_agent, save_agent
 from otflam.policy.clone import Clone, Target
@@ -35,7 +35,7 @@ CPU = Hardware(accelerator="cpu")
 def lam_training_minutes() -> float:
     """Minutes that the slowest latent action model of the laptop preset trains, from the time of some of its steps."""
     minutes = []
-    for method in ("otf-lam-pixel", "otf-lam-dino", "lapo-256"):
+    for method in KINDS:
         model, clips = ready(method, "laptop")
         training = preset("laptop").lam_training[method]
         minutes.append(training.steps * _step_seconds(model, clips, training) / 60)

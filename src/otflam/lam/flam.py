@@ -68,14 +68,15 @@ class Flam(LAM):
         self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.redraw_places = nn.Parameter(0.02 * torch.randn(places, config.dim))
         self.mix = Consult(*sizes)
-        self.leave = nn.Sequential(nn.LayerNorm(config.dim), nn.Linear(config.dim, width))
+        last = nn.Linear(config.dim, width)
+        self.leave = nn.Sequential(nn.LayerNorm(config.dim), last)
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
         # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
         start_orthogonal(self, but=tokenizer)
         with torch.no_grad():
             self.factorise.share_out.query.weight.mul_(SHARP)
             self.actions.bias[self.action :] = QUIET
-            self.leave[-1].weight.zero_()  # the first prediction is that nothing changes
+            last.weight.zero_()  # the first prediction is that nothing changes
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)
