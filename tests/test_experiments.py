@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from otflam.core.errors import UserError
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
 from otflam.evaluate.carrier import carrier_metrics
@@ -119,3 +120,19 @@ def test_latent_action_models_are_recorded(
     assert "otf-lam-dino (dino)" in table and len(table.splitlines()) == 4
     job = lams.Job("lapo-128", "walker-run-vanilla", seed=1)
     assert lams.cell(tmp_path / "root", "tiny", job).config_hash != lapo["config_hash"]
+
+
+def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [lams.Job("lapo-128", "walker-run-vanilla", seed) for seed in range(3)]
+    monkeypatch.setattr(lams, "plan", lambda size, experiment: jobs)
+
+    def measure(root: Path, size: str, job: lams.Job) -> dict[str, float]:
+        if job.seed == 1:
+            raise ZeroDivisionError("no luck")
+        return {"error": float(job.seed)}
+
+    monkeypatch.setattr(lams, "measure", measure)
+    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "lam", 1, "otflam evaluate lam")
+    with pytest.raises(UserError, match=r"1 of 3 cells failed, e.g. lam-lapo-128-.*-seed1: ZeroDivisionError: no luck"):
+        run_experiment(*arguments)
+    assert {record["seed"] for record in read_records(tmp_path / "records", "lam")} == {0, 2}

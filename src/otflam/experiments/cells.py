@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import torch
 
+from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
 from otflam.evaluate.records import find_record, write_record
 from otflam.experiments import agents, alignments, lams, tokenizers
@@ -35,7 +37,7 @@ def run_experiment(
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_done: Callable[[int], None] = lambda count: None,
 ) -> None:
-    """Run the jobs that have no valid record yet."""
+    """Run the jobs that have no valid record yet; one that fails does not keep the others from it."""
     module = EXPERIMENTS[experiment]
     jobs = module.plan(size, experiment)
     for name in dict.fromkeys(name for job in jobs for name in module.needs(job)):
@@ -43,8 +45,17 @@ def run_experiment(
     cells = [module.cell(root, size, job) for job in jobs]
     missing = [index for index, cell in enumerate(cells) if find_record(records, cell) is None]
     on_start(len(jobs) - len(missing), len(jobs))
-    for _ in run_jobs(Worker, (root, records, size, experiment, command), missing, workers):
+    failed = {}
+    for index, problem in run_jobs(Worker, (root, records, size, experiment, command), missing, workers):
+        if problem is not None:
+            failed[cells[index].path(records).stem] = problem
         on_done(1)
+    if failed:
+        name, problem = next(iter(failed.items()))
+        raise UserError(
+            f"{len(failed)} of {len(missing)} cells failed, e.g. {name}: {problem}",
+            "all others are recorded; run the same command again for these",
+        )
 
 
 class Worker:
@@ -56,8 +67,14 @@ class Worker:
         self.module = EXPERIMENTS[experiment]
         self.jobs = self.module.plan(size, experiment)
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> None:
+    def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
+        """Leave a job's record, or say what went wrong."""
         job, began = self.jobs[index], time.monotonic()
-        metrics = self.module.measure(self.root, self.size, job)
-        cell = self.module.cell(self.root, self.size, job)
-        write_record(self.records, cell, metrics, time.monotonic() - began, self.command)
+        try:
+            metrics = self.module.measure(self.root, self.size, job)
+            cell = self.module.cell(self.root, self.size, job)
+            write_record(self.records, cell, metrics, time.monotonic() - began, self.command)
+        except Exception as error:  # whatever it is, the other cells are worth having
+            logging.getLogger(__name__).debug("a cell failed", exc_info=True)
+            return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        return None
