@@ -167,7 +167,7 @@ PRESETS = {
         lam_trainings(
             TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
-            TrainConfig(steps=3200, batch=32, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=2400, batch=32, lr=1e-3, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
             TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50),
