@@ -194,6 +194,15 @@ def test_cells_and_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         EvaluateCurves(figure, records, "tiny", 2).run()
 
 
+def test_plans_of_the_paper_s_tables() -> None:
+    supervision, vocabulary = agents.plan("laptop", "supervision"), agents.plan("laptop", "vocabulary")
+    assert {(job.method, job.codes) for job in vocabulary} == {
+        (method, codes) for method in ("otf-lam-pixel", "otf-lam-dino") for codes in (16, 32, 0, 128)
+    }
+    assert {job.labels for job in supervision} == set(preset("laptop").labels)
+    assert {job.data for job in supervision + vocabulary} == {"cheetah-run-noisy", "walker-run-noisy"}
+
+
 def test_plans_have_floor_and_ceiling_in_every_world() -> None:
     for size in ("laptop", "paper"):
         jobs = agents.plan(size, "control")
@@ -266,3 +275,7 @@ def test_the_best_vocabulary_by_return_is_a_marked_row(tmp_path: Path) -> None:
     assert len(rows) == 4
     marked = [row for row in rows if "best K by return *" in row]
     assert len(marked) == 1 and "(K = 16)" in marked[0] and "30.0" in marked[0]
+    sweep = TABLES["vocabulary"](tmp_path, "tiny").splitlines()
+    assert "| cheetah-run | 16 | 30.0 ± 0.0 | 0.0 | 12.24 / 9.79 | – | – | 40.85 / 23.69 |" in sweep
+    assert "| cheetah-run | 64 | 10.0 ± 0.0 | 0.0 | 16.70 / 18.30 | – | – | 33.09 / 20.46 |" in sweep
+    assert "| otf-lam-pixel | 10.0 ± 0.0 | 0.0 | 20.48 / 19.74 |" in TABLES["baselines"](tmp_path, "tiny")

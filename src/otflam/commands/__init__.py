@@ -21,8 +21,10 @@ from otflam.commands.evaluate import (
     EvaluateControl,
     EvaluateCurves,
     EvaluateLam,
+    EvaluateSupervision,
     EvaluateTokenizer,
     EvaluateTransfer,
+    EvaluateVocabulary,
 )
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict, LamShow
@@ -63,6 +65,8 @@ COMMANDS: dict[str, type[Command]] = {
     "evaluate lam": EvaluateLam,
     "evaluate alignment": EvaluateAlignment,
     "evaluate control": EvaluateControl,
+    "evaluate supervision": EvaluateSupervision,
+    "evaluate vocabulary": EvaluateVocabulary,
     "evaluate curves": EvaluateCurves,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,

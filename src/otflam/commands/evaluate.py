@@ -83,6 +83,22 @@ class EvaluateControl(Experiment):
 
 
 @dataclass(frozen=True)
+class EvaluateSupervision(Experiment):
+    """Train agents of OTF-LAM-DINO, with 16 to 128 codes, and LAPO-256 at every budget of labels (Table supervision)."""
+
+    def run(self) -> None:
+        self.run_experiment("supervision")
+
+
+@dataclass(frozen=True)
+class EvaluateVocabulary(Experiment):
+    """Train agents of both OTF-LAMs with 16 to 128 codes (Table full_ksweep)."""
+
+    def run(self) -> None:
+        self.run_experiment("vocabulary")
+
+
+@dataclass(frozen=True)
 class EvaluateCurves:
     """Draw how fast latents are imitated and decoded, from the records (the paper's convergence figure)."""
 

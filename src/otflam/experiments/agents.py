@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from otflam.evaluate.control import EVALUATION, play, return_metrics
 from otflam.evaluate.control import VERSION as CONTROL_VERSION
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.datasets import policy_worlds
+from otflam.experiments.datasets import VANILLA, policy_worlds
 from otflam.lam.config import DinoConfig
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import KIND as CLONE_KIND
@@ -50,7 +51,33 @@ class Job:
     """Size of the tokenizer's vocabulary; 0: the preset's."""
 
 
+VOCABULARIES = (16, 32, 0, 128)
+"""Sizes of the vocabulary; 0: the preset's, which is 64."""
+
+
 def plan(size: str, experiment: str) -> list[Job]:
+    """The jobs of an experiment."""
+    return {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}[experiment](size)
+
+
+def distracting(size: str) -> list[str]:
+    return [data for data in policy_worlds(size) if not data.endswith(VANILLA)]
+
+
+def plan_supervision(size: str) -> list[Job]:
+    """Every budget of labels: OTF-LAM-DINO with every vocabulary, LAPO-256, and what the labels alone are worth."""
+    kinds = [("otf-lam-dino", codes) for codes in VOCABULARIES] + [("lapo-256", 0), ("labels-only", 0)]
+    every = itertools.product(distracting(size), kinds, preset(size).labels, SEEDS)
+    return [Job(method, data, labels, seed, codes) for data, (method, codes), labels, seed in every]
+
+
+def plan_vocabulary(size: str) -> list[Job]:
+    """Every vocabulary at the first budget."""
+    every = itertools.product(distracting(size), ("otf-lam-pixel", "otf-lam-dino"), VOCABULARIES, SEEDS)
+    return [Job(method, data, preset(size).compared[0], seed, codes) for data, method, codes, seed in every]
+
+
+def plan_control(size: str) -> list[Job]:
     """All jobs: the cheap rows first, then all methods at the first budget and the main ones at the others."""
     worlds = policy_worlds(size)
     jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]

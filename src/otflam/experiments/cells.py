@@ -23,6 +23,8 @@ EXPERIMENTS: dict[str, ModuleType] = {
     "lam": lams,
     "alignment": alignments,
     "control": agents,
+    "supervision": agents,
+    "vocabulary": agents,
 }
 """Where an experiment's jobs are planned (`plan`), named (`cell`), given their data (`needs`) and done (`measure`)."""
 

@@ -15,6 +15,7 @@ from otflam.report.policy_tables import (
     named,
     paired_alignment_table,
 )
+from otflam.report.reproduced import baselines_table, supervision_table, vocabulary_table
 
 PAPER_DROP = {("otf", 1): 49.3, ("otf", 2): 20.5, ("monolithic", 1): 64.8, ("monolithic", 2): 58.2}
 """Drop in per cent, walker-run to cheetah-run, Table 1 of the paper."""
@@ -141,6 +142,9 @@ TABLES = {
     ),
     "alignment_brief": brief_alignment_table,
     "control": control_table,
+    "baselines": baselines_table,
+    "vocabulary": vocabulary_table,
+    "supervision": supervision_table,
 }
 
 
