@@ -11,6 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.evaluate.alignment import frozen_future
 from otflam.lam.chunking import (
     Boundaries,
     BoundaryFinder,
@@ -21,6 +25,7 @@ from otflam.lam.chunking import (
     spread_out,
     take_chunks,
 )
+from otflam.lam.columns import label_episode, label_spans, name_all
 from otflam.lam.config import HilamConfig, LapoConfig
 from otflam.lam.health import verdict
 from otflam.lam.hilam import LOW, Hilam
@@ -171,8 +176,9 @@ def test_latent_is_the_low_level_one_and_the_skill() -> None:
     latent, seen = model.infer(batch), model.look(batch)
     low = model.low.infer(Batch(batch.frames, batch.offsets, {}))
     assert latent.shape == (3, CONFIG.width + CONFIG.skill)
-    torch.testing.assert_close(latent[:, : CONFIG.width], low)
+    torch.testing.assert_close(model.low_of(latent), low)
     torch.testing.assert_close(model.predict(batch, latent), model.low.predict(batch, low))
+    torch.testing.assert_close(model.infer_span(batch)[:, -1], latent)
     stored = {LOW: torch.zeros(3, len(batch.offsets), CONFIG.width)}
     for place, offset in enumerate(model.past):
         stored[LOW][:, batch.offsets.index(offset)] = seen.sequence[:, place]
@@ -183,4 +189,46 @@ def test_latent_is_the_low_level_one_and_the_skill() -> None:
 def test_boundaries_nowhere_or_everywhere_are_told(rate: float, told: str) -> None:
     health = {"gain_over_shuffled": 0.5, "gain_over_copied": 0.2, "latent_rank": 9.0, "transitions": 99.0}
     health |= {"chunk_rate": rate, "chunk_rate_wanted": 0.25, "skill_rate": 0.5, "skill_rate_wanted": 0.5}
+    health |= {"next_latent": 0.4, "next_latent_repeated": 0.5, "skill_rank": 5.0}
     assert verdict(health).startswith(told)
+    if told == "healthy":
+        assert verdict(health | {"next_latent": 0.6}).startswith("weak: the next latent")
+        assert verdict(health | {"skill_rank": 1.0}).startswith("collapsed: the skills")
+
+
+def test_labels_of_one_segment_share_their_skill(square_store: Store) -> None:
+    """As the model itself cuts the windows of an episode, one after another from its start."""
+    model = make()
+    model.centre.fill_(0.3)
+    rows = label_spans(model, square_store, 1, {})[:, CONFIG.width :]
+    clips = Clips(square_store, model.offsets, (), [1], pad=True)
+    for start in (0, 6):
+        last = start + CONFIG.window - 1
+        stages = model.stages(model.look(clips.gather(np.array([last]))).sequence)
+        np.testing.assert_allclose(rows[start : last + 1], stages.skills[0].detach(), atol=1e-5)
+        bundle = stages.bundles.chunk[0][stages.chunks.chunk[0]]
+        for at in range(CONFIG.window - 1):
+            shared = np.array_equal(*rows[start + at : start + at + 2])
+            assert shared == bool(bundle[at] == bundle[at + 1])
+    assert len(clips) == 18 and not rows[18:].any() and rows[17].any()
+
+
+def test_the_first_transition_does_not_stand_for_what_was_before(square_store: Store) -> None:
+    """Neither in the latent of a frozen future nor anywhere else: stored and computed on the way agree at the start."""
+    model = make()
+    low = name_all(square_store, model.low, "low", lambda done, total: None)
+
+    def still(batch: Batch) -> torch.Tensor:
+        return model.infer(frozen_future(batch))
+
+    stored = label_episode(still, model, model.latent, square_store, 2, {LOW: low})
+    fresh = label_episode(still, model, model.latent, square_store, 2, {})
+    np.testing.assert_allclose(stored, fresh, atol=1e-5)
+
+
+def test_low_level_latents_that_do_not_vary_are_told() -> None:
+    model = make().train()
+    for parameter in model.low.inverse.parameters():
+        torch.nn.init.zeros_(parameter)
+    with pytest.raises(UserError, match="do not vary"):
+        model(clip(model))

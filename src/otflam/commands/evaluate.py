@@ -84,7 +84,7 @@ class EvaluateControl(Experiment):
 
 @dataclass(frozen=True)
 class EvaluateSupervision(Experiment):
-    """Train agents of OTF-LAM-DINO, with 16 to 128 codes, and LAPO-256 at every budget of labels (Table supervision)."""
+    """Train agents of OTF-LAM-DINO (16 to 128 codes) and LAPO-256 at every budget of labels (Table supervision)."""
 
     def run(self) -> None:
         self.run_experiment("supervision")

@@ -27,7 +27,7 @@ class Attention(nn.Module):
 
     def __init__(self, dim: int, heads: int, causal: bool = False) -> None:
         super().__init__()
-        if dim % heads:
+        if heads < 1 or dim % heads:
             raise UserError(f"{heads} attention heads for a width of {dim}", "choose a divisor of the width")
         self.heads, self.causal = heads, causal
         self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(dim, dim), nn.Linear(dim, dim)

@@ -57,11 +57,33 @@ def name_all(store: Store, low: LAM, low_hash: str, on_progress: Callable[[int, 
 def label_episode(
     compute: Callable[[Batch], Tensor], model: LAM, width: int, store: Store, index: int, columns: dict[str, Store]
 ) -> np.ndarray:
+    """A vector for every transition of an episode, each from its own clip."""
     rows = np.zeros((int(store.lengths[index]), width), np.float32)
     if len(rows) <= model.offsets[-1]:
         return rows
     clips = Clips(store, model.offsets, (), [index], columns, pad=True)
-    for start in range(0, len(clips), BATCH):
-        part = np.arange(start, min(start + BATCH, len(clips)))
-        rows[part] = compute(clips.gather(part)).numpy()
+    # Before an episode its first frame is repeated, but a stored latent there would be that of its first transition.
+    early, without = (-model.offsets[0], {n: c for n, c in columns.items() if n != LOW}) if LOW in columns else (0, {})
+    for first, last, known in ((0, early, without), (early, len(clips), columns)):
+        part = clips if known is columns else Clips(store, model.offsets, (), [index], known, pad=True)
+        for start in range(first, min(last, len(clips)), BATCH):
+            chosen = np.arange(start, min(start + BATCH, last, len(clips)))
+            rows[chosen] = compute(part.gather(chosen)).numpy()
+    return rows
+
+
+@torch.inference_mode()
+def label_spans(model: LAM, store: Store, index: int, columns: dict[str, Store]) -> np.ndarray:
+    """The latents of an episode, window by window from its start: what one window names together belongs together."""
+    rows = np.zeros((int(store.lengths[index]), model.latent), np.float32)
+    if len(rows) <= model.offsets[-1]:
+        return rows
+    clips = Clips(store, model.offsets, (), [index], columns, pad=True)
+    for phase in range(model.stride):
+        anchors = np.arange(phase, len(clips), model.stride)
+        for start in range(0, len(anchors), model.span):
+            part = anchors[start : start + model.span]
+            # A window that the episode does not fill begins earlier, or before the episode with its first frame.
+            use = clips if part[-1] + model.offsets[0] >= 0 else Clips(store, model.offsets, (), [index], pad=True)
+            rows[part] = model.infer_span(use.gather(part[-1:]))[0, -len(part) :].numpy()
     return rows

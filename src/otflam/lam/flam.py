@@ -23,7 +23,6 @@ from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
 from otflam.lam.abstraction import SHARP
 from otflam.lam.config import FlamConfig
-from otflam.lam.features import FEATURES
 from otflam.lam.model import LAM, Latents, spread
 from otflam.lam.slots import Consult, Factorizer
 from otflam.tokenizer.config import CodebookConfig
@@ -31,6 +30,8 @@ from otflam.tokenizer.encode import TOKENS
 from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.quantize import Codebook
 
+IMAGINED = "imagined"
+"""A column of features that were predicted, in place of those of frames."""
 CODES = 16
 """Codes of the discrete bottleneck."""
 QUIET = -4.0
@@ -90,8 +91,8 @@ class Flam(LAM):
     @torch.no_grad()
     def features(self, batch: Batch, offset: int) -> Float[Tensor, "b p c"]:
         """What the frozen tokenizer says of a frame, from its stored token if there is one; or what was imagined."""
-        if FEATURES in batch.columns:
-            return batch.at(FEATURES, offset)
+        if IMAGINED in batch.columns:
+            return batch.at(IMAGINED, offset)
         if TOKENS in batch.columns:
             return self.tokenizer.vectors(batch.at(TOKENS, offset).long())
         return self.tokenizer.vectors(self.tokenizer.encode(batch.images(offset)))
@@ -126,7 +127,7 @@ class Flam(LAM):
         return self.redraw(seen.features[:, -2], slots, self.advance(slots, actions))
 
     def present(self, seen: Seen) -> Tensor:
-        return seen.slots[:, -2]
+        return torch.cat([seen.slots[:, -2].flatten(1), seen.features[:, -2].flatten(1)], 1)
 
     def current(self, batch: Batch) -> Float[Tensor, "b p c"]:
         return self.features(batch, 0)
@@ -174,4 +175,5 @@ class Flam(LAM):
 
     def vitals(self, seen: Seen) -> dict[str, float]:
         owned = seen.shares[:, -2].mean((0, 2))
-        return {"slots_used": float((owned > IN_USE).sum()), "smallest_slot": float(owned.min())}
+        used = float((owned > IN_USE).sum())
+        return {"slots": float(self.config.slots), "slots_used": used, "smallest_slot": float(owned.min())}

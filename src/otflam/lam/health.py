@@ -82,6 +82,12 @@ def verdict(health: dict[str, float]) -> str:
         return f"unknown: too few held-out transitions to tell ({facts})"
     if rank < ALIVE:
         return f"collapsed: the latents vary along fewer than {ALIVE:.0f} directions ({facts})"
+    if health.get("slots_used", 2) < min(2, health.get("slots", 2)):
+        return f"collapsed: one slot owns everything ({facts})"
+    if health.get("skill_rank", ALIVE) < ALIVE:
+        return f"collapsed: the skills vary along fewer than {ALIVE:.0f} directions ({facts})"
+    if health.get("next_latent", 0.0) >= health.get("next_latent_repeated", 1.0):
+        return f"weak: the next latent action is foreseen no better than by repeating the last ({facts})"
     if gain < MATTERS:
         return f"weak: the prediction hardly depends on the latent ({facts})"
     if copied < 0:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
+from otflam.core.errors import UserError
 from otflam.core.nn import Block
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
@@ -32,7 +33,7 @@ from otflam.lam.chunking import (
 from otflam.lam.config import HilamConfig
 from otflam.lam.lapo import Lapo, signed
 from otflam.lam.lapo import Seen as LowSeen
-from otflam.lam.model import LAM, Latents, spread
+from otflam.lam.model import LAM, Latents, effective_rank, spread
 
 LOW = "low"
 """The stored column of low-level latent actions."""
@@ -63,6 +64,7 @@ class Hilam(LAM):
     def __init__(self, config: HilamConfig, low: Lapo) -> None:
         super().__init__()
         self.config, self.latent, self.stride = config, config.width + config.skill, low.stride
+        self.span = config.window
         past = tuple(-step * low.stride for step in range(config.window - 1, 0, -1))
         self.past, self.low = past, low.requires_grad_(False).eval()
         # Where the past is not stored, it is named from frames.
@@ -106,13 +108,14 @@ class Hilam(LAM):
     def stages(self, sequence: Float[Tensor, "b t l"]) -> Stages:
         times = sequence.shape[1]
         everything = torch.ones(sequence.shape[:2], dtype=torch.bool, device=sequence.device)
-        outer = self.outer_in(self.enter((sequence - self.centre) / self.unit) + self.times[0, :times])
+        outer = self.outer_in(self.enter(self.normal(sequence)) + self.times[0, :times])
         chunks = self.outer_cut(outer, everything)
         taken, real = take_chunks(outer, chunks.begins)
         inner = self.inner_in(taken + self.times[1, : taken.shape[1]])
         bundles = self.inner_cut(inner, real)
         kept, kept_real = take_chunks(inner, bundles.begins)
-        skills = self.skill(self.main(kept + self.times[2, : kept.shape[1]]))
+        # Of one scale, like the low-level latents beside them: a policy must not overlook them.
+        skills = F.layer_norm(self.skill(self.main(kept + self.times[2, : kept.shape[1]])), (self.config.skill,))
         inner_back = put_together(self.unfold(skills), bundles, kept_real) + self.inner_skip(inner)
         outer_back = put_together(self.inner_out(inner_back), chunks, real) + self.outer_skip(outer)
         shown = spread_out(spread_out(skills, bundles), chunks)
@@ -120,14 +123,27 @@ class Hilam(LAM):
         return Stages(self.leave(self.outer_out(outer_back)), shown, chunks, bundles, rates)
 
     def name(self, seen: Seen) -> Latents:
-        return torch.cat([seen.sequence[:, -1], self.stages(seen.sequence).skills[:, -1]], 1)
+        return self.name_all(seen)[:, -1]
+
+    def name_all(self, seen: Seen) -> Float[Tensor, "b t d"]:
+        """The latents of a whole window: those of one segment share their skill."""
+        return torch.cat([self.normal(seen.sequence), self.stages(seen.sequence).skills], -1)
+
+    def infer_span(self, batch: Batch) -> Float[Tensor, "b t d"]:
+        return self.name_all(self.look(batch))
+
+    def normal(self, sequence: Float[Tensor, "*b l"]) -> Float[Tensor, "*b l"]:
+        return (sequence - self.centre) / self.unit
+
+    def low_of(self, latent: Latents) -> Float[Tensor, "b l"]:
+        return latent[:, : self.config.width] * self.unit + self.centre
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         """The frozen forward model knows low-level latents only: a skill tells what will be done, not what was."""
-        return self.low.imagine(seen.low, latent[:, : self.config.width])
+        return self.low.imagine(seen.low, self.low_of(latent))
 
     def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
-        return self.low.imagine_all(seen.low, latent[:, : self.config.width])
+        return self.low.imagine_all(seen.low, self.low_of(latent))
 
     def present(self, seen: Seen) -> Tensor:
         return self.low.present(seen.low)
@@ -136,11 +152,13 @@ class Hilam(LAM):
         seen = self.look(batch)
         if self.training and not self.started:
             rows = gather_rows(seen.sequence.flatten(0, 1))
+            if rows.std() == 0:
+                raise UserError("the low-level latent actions do not vary", "train the low-level model longer")
             self.centre.copy_(rows.mean(0))
             self.unit.copy_(rows.std(0).clamp_min(1e-3 * rows.std()))
             self.started.fill_(True)
         stages = self.stages(seen.sequence)
-        guess, truth = stages.guess[:, :-1], ((seen.sequence - self.centre) / self.unit)[:, 1:]
+        guess, truth = stages.guess[:, :-1], self.normal(seen.sequence)[:, 1:]
         foreseen = guess[:, -1] * self.unit + self.centre
         drawn = self.low.imagine(seen.low, foreseen)
         (begun, likely), (begun_inside, likely_inside) = stages.rates
@@ -152,7 +170,7 @@ class Hilam(LAM):
 
     def vitals(self, seen: Seen) -> dict[str, float]:
         """How often chunks and skills begin, how long they last, and whether the next latent is foreseen."""
-        stages, normal = self.stages(seen.sequence), (seen.sequence - self.centre) / self.unit
+        stages, normal = self.stages(seen.sequence), self.normal(seen.sequence)
         chunks, skills = (float(begun) for begun, _ in stages.rates)
         return {
             "chunk_rate": chunks,
@@ -160,6 +178,7 @@ class Hilam(LAM):
             "chunk_rate_wanted": 1 / self.config.chunks[0],
             "skill_rate_wanted": 1 / self.config.chunks[1],
             "skill_steps": self.stride / (chunks * skills),
+            "skill_rank": float(effective_rank(stages.skills[:, -1])),
             "next_latent": float(F.l1_loss(stages.guess[:, :-1], normal[:, 1:])),
             "next_latent_repeated": float(F.l1_loss(normal[:, :-1], normal[:, 1:])),
         }

@@ -72,9 +72,7 @@ class Parts:
 def build_lam(config: LamConfig, parts: Parts) -> LAM:
     if isinstance(config, LapoConfig):
         size = require_square(parts.frames[:2], 2 ** len(IMPALA), "LAPO")
-        for name in ("reach", "stride", "frames", "scale", "latent"):
-            if getattr(config, name) < 1:
-                raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")
+        at_least_one(config, "reach", "stride", "frames", "scale", "latent")
         return LAPOS[type(config)](config, size, parts.frames[2])
     if isinstance(config, FlamConfig):
         return build_flam(config, parts)
@@ -90,17 +88,29 @@ def build_lam(config: LamConfig, parts: Parts) -> LAM:
     return DinoLAM(config, tokenizer, parts.width, parts.backbone)
 
 
+def at_least_one(config: LamConfig, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")
+
+
 def build_flam(config: FlamConfig, parts: Parts) -> Flam:
     size = require_square(parts.frames[:2], 2 ** len(IMPALA), "FLAM")
     if not isinstance(parts.tokenizer, FrameTokenizer):
         raise UserError(
             "FLAM needs a trained frame tokenizer", "give --tokenizer DIR (see 'otflam tokenizer train-frames')"
         )
-    if config.slots < 1 or config.latent % config.slots:
-        raise UserError(f"a latent of {config.latent} for {config.slots} slots", "choose a multiple of the slots")
-    if config.stride < 1 or not 1 <= config.ahead < config.frames:
+    if parts.tokenizer.config.channels != parts.frames[2]:
+        told = parts.tokenizer.config.channels
         raise UserError(
-            f"{config.ahead} steps ahead in {config.frames} frames of stride {config.stride}",
+            f"a frame tokenizer of {told} colours for frames of {parts.frames[2]}", "give one for such frames"
+        )
+    at_least_one(config, "latent", "dim", "blocks", "heads", "mlp", "rounds", "slots", "stride")
+    if config.latent % config.slots:
+        raise UserError(f"a latent of {config.latent} for {config.slots} slots", "choose a multiple of the slots")
+    if not 1 <= config.ahead < config.frames:
+        raise UserError(
+            f"{config.ahead} steps ahead in {config.frames} frames",
             "predict at least one step and fewer than there are frames",
         )
     return Flam(config, parts.tokenizer, (size // 2 ** len(IMPALA)) ** 2)
@@ -114,6 +124,7 @@ def build_hilam(config: HilamConfig, parts: Parts) -> Hilam:
             f"the low-level model has latent actions of {parts.low.latent} numbers, HiLAM expects {config.width}",
             f"give another model or set --width {parts.low.latent}",
         )
+    at_least_one(config, "width", "skill", "dim", "blocks", "heads", "mlp")
     if config.window < 2 or min(config.chunks) < 2:
         raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
     return Hilam(config, parts.low)

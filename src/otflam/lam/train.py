@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from otflam.core.config import to_json
-from otflam.core.errors import require_name
-from otflam.core.files import write_json
+from otflam.core.errors import UserError, require_name
+from otflam.core.files import read_json, write_json
 from otflam.core.provenance import versions
 from otflam.core.release import save_weights
 from otflam.core.run import Run
@@ -61,6 +61,7 @@ def train_lam(
     about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
+    check_base(base, store, split[1])
     check_batch(train, fabric)
     run = Run(out, about, writes=fabric.global_rank == 0)
     if run.finished:
@@ -79,3 +80,13 @@ def train_lam(
         save_weights(model, out)
     fabric.barrier()
     return model.cpu().eval()
+
+
+def check_base(base: Path | None, store: Store, held: Sequence[int] | np.ndarray) -> None:
+    """Refuse a tokenizer or low-level model that has seen the episodes on which this model is to be judged."""
+    if base is None:
+        return
+    told = read_json(base / "config.json", "give the folder of a trained model")
+    seen = told["episodes"][0] if told["kind"] == KIND else told["episodes"]
+    if told["data"] == store.hash and not set(seen).isdisjoint(int(index) for index in held):
+        raise UserError(f"{base} was trained on episodes that are held out here", "train it with the same --share")

@@ -17,7 +17,7 @@ from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.lam.features import FEATURES
-from otflam.lam.flam import Flam
+from otflam.lam.flam import IMAGINED, Flam
 from otflam.lam.model import LAM
 from otflam.report.vocabulary import draw_grid, show_frame
 
@@ -90,15 +90,16 @@ def replace_past(model: LAM, batch: Batch, now: int, imagined: dict[int, Tensor]
     """The batch with what was imagined in place of what was seen; the future stays."""
     frames, columns = batch.frames.clone(), {name: column.clone() for name, column in batch.columns.items()}
     if isinstance(model, Flam):  # imagines features, but stored are tokens
-        columns[FEATURES] = torch.stack([model.features(batch, offset) for offset in batch.offsets], 1)
+        columns[IMAGINED] = torch.stack([model.features(batch, offset) for offset in batch.offsets], 1)
     for place, offset in enumerate(batch.offsets):
         known = imagined.get(now + offset)
         if known is None or offset > 0:
             continue
         if known.dim() == 3:
             frames[0, place] = (255 * known.clamp(0, 1)).round().byte().permute(1, 2, 0)
-        elif FEATURES in columns:
-            columns[FEATURES][0, place] = known.to(columns[FEATURES].dtype)
+        for name in (FEATURES, IMAGINED):
+            if known.dim() == 2 and name in columns:
+                columns[name][0, place] = known.to(columns[name].dtype)
     return Batch(frames, batch.offsets, columns)
 
 

@@ -81,3 +81,5 @@ class FrameTokenizerConfig:
     def __post_init__(self) -> None:
         if not self.levels or min(self.levels) < 2 or math.prod(self.levels) > 32_768:
             raise UserError(f"levels {self.levels}", "give two or more for each number, at most 32,768 in all")
+        if self.dim < 1 or self.scale < 1 or self.blocks < 0:
+            raise UserError("dim, scale and blocks", "give at least 1, 1 and 0")
