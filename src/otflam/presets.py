@@ -72,7 +72,7 @@ LAPTOP_LAMS = lams(
     PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
-    FlamConfig(dim=128, blocks=1, heads=4, mlp=256, frames=4, ahead=2, stride=2, annealed=2000),
+    FlamConfig(dim=128, blocks=1, heads=4, mlp=256, frames=3, ahead=2, stride=2, annealed=3000),
     HilamConfig(dim=128, blocks=1, heads=4, mlp=256, window=32, chunks=(4, 2)),
     dino_mlp=256,
 )
@@ -167,7 +167,7 @@ PRESETS = {
         lam_trainings(
             TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
-            TrainConfig(steps=2400, batch=32, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=3200, batch=32, lr=1e-3, schedule="cosine", ramp=50),
             TrainConfig(steps=1500, batch=32, lr=4e-4, schedule="cosine", ramp=50),
             # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
             TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50),
