@@ -58,3 +58,10 @@ def describe(store: Store) -> None:
 
     for name, value in summarise(store).items():
         say(f"{name:12} {value}")
+
+
+def checked_share(share: float) -> float:
+    """A share of the episodes to train on."""
+    if not 0 < share <= 1:
+        raise UserError(f"--share {share}", "give a share between 0 and 1")
+    return share

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, backbone_of, describe, first_episodes, required
+from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.lam.config import DinoConfig, FlamConfig, FLapoConfig, HilamConfig, LapoConfig, MLapoConfig, PixelConfig
@@ -61,12 +61,10 @@ class LamTrain:
         from otflam.lam.health import HELD_OUT
         from otflam.lam.train import train_lam
 
-        if not 0 < self.share <= 1:
-            raise UserError(f"--share {self.share}", "give a share between 0 and 1")
         if most is not None and most < 0:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
         store = Store(self.data)
-        train, held = split_episodes(store, self.share, 1 - self.share)
+        train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks

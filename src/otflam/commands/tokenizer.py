@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import describe, required
+from otflam.commands.base import checked_share, describe, required
 from otflam.core.training import Hardware, TrainConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
@@ -51,7 +51,7 @@ class TokenizerTrain:
             chosen = preset(self.preset)
             model = rebase(model, chosen.tokenizer, chosen.digit_tokenizer)
             train = rebase(train, chosen.tokenizer_training, chosen.digit_training)
-        episodes = split_episodes(store, self.share, 1 - self.share)[0]
+        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
         episodes = episodes if len(episodes) else [0]  # a single video trains and is not held out
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
         with Progress(f"train {model.method} tokenizer", "steps", quiet=not first) as bar:
@@ -97,7 +97,7 @@ class TokenizerTrainFrames:
         from otflam.tokenizer.build import train_frame_tokenizer
 
         store = Store(self.data)
-        episodes = split_episodes(store, self.share, 1 - self.share)[0]
+        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
         episodes = episodes if len(episodes) else [0]
         first = os.environ.get("LOCAL_RANK", "0") == "0"
         with Progress("train frame tokenizer", "steps", quiet=not first) as bar:

@@ -54,6 +54,8 @@ def draw_inside(data: Path, folder: Path, samples: int, episode: int | None, out
     check_frames(parts, store.columns["frames"].shape)
     held = told["episodes"][1] if told["data"] == store.hash else [0]
     shown = held[0] if episode is None else episode
+    if samples < 1:
+        raise UserError(f"--samples {samples}", "give at least 1")
     if not 0 <= shown < len(store):
         raise UserError(f"--episode {shown} of {len(store)}", f"give 0 to {len(store) - 1}")
     columns = stored_columns(model, parts, store, [shown], lambda name: lambda done, total: None)

@@ -56,24 +56,21 @@ def blend(pictures: Pictures, colours: Pictures) -> Pictures:
 
 @torch.inference_mode()
 def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
-    """One episode: its frames, its skills as coloured segments, and how likely a chunk begins."""
+    """One episode: its frames, its skills as coloured segments, where they begin and how likely chunks do."""
     index = np.arange(0, len(clips), model.stride)
     if len(index) < 2:
         raise UserError("an episode too short to show skills of", "choose a longer one")
-    skills, likely, begins, frames = [], [], [], []
-    for part in np.array_split(index, max(1, len(index) // 64)):
-        batch = clips.gather(part)
-        found = model.stages(model.look(batch).sequence)
-        skills.append(found.skills[:, -1])
-        likely.append(found.chunks.likely[:, -1])
-        begins.append(found.chunks.begins[:, -1])
-        frames.append(batch.images(0)[:: max(1, len(index) // SHOWN)])
+    skills, likely, begins = [], [], []
+    for part in np.split(index, range(model.span, len(index), model.span)):  # windows as they are labelled
+        found, new = model.stages(model.look(clips.gather(part[-1:])).sequence), len(part)
+        skills.append(found.skills[0, -new:])
+        likely.append(found.chunks.likely[0, -new:])
+        begins.append((found.chunks.begins & found.bundles.begins.gather(1, found.chunks.chunk))[0, -new:])
     figure, (film, bar, curve) = plt.subplots(
-        3, 1, figsize=(11, 4.2), dpi=120, height_ratios=(2.2, 1, 1.6), sharex=False, layout="constrained"
+        3, 1, figsize=(11, 4.2), dpi=120, height_ratios=(2.2, 1, 1.6), layout="constrained"
     )
-    strip = torch.cat(frames)
-    strip = strip[np.linspace(0, len(strip) - 1, min(SHOWN, len(strip))).astype(int)]
-    film.imshow(np.concatenate([show_frame(frame) for frame in strip], 1), aspect="auto")
+    shown = clips.gather(index[np.linspace(0, len(index) - 1, min(SHOWN, len(index))).astype(int)]).images(0)
+    film.imshow(np.concatenate([show_frame(frame) for frame in shown], 1), aspect="auto")
     film.set_axis_off()
     figure.suptitle(title, x=0.01, ha="left")
     first = int(clips.anchors(index[:1])[0])
@@ -84,8 +81,9 @@ def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
     curve.plot(times, torch.cat(likely).numpy(), color=SERIES[1], linewidth=0.9)
     curve.axhline(0.5, color=np.array(MUTED) / 255, linewidth=0.6, linestyle=":")
     chosen = torch.cat(begins).numpy()
-    curve.plot(times[chosen], np.full(chosen.sum(), 1.04), "|", color=SERIES[0], markersize=6)
-    curve.set(xlim=(times[0], times[-1] + model.stride), ylim=(0, 1.1), xlabel="step", ylabel="chunk begins")
+    curve.plot(times[chosen], np.full(chosen.sum(), 1.06), "v", color=SERIES[0], markersize=4, label="a skill begins")
+    curve.set(xlim=(times[0], times[-1] + model.stride), ylim=(0, 1.15), xlabel="step", ylabel="a chunk begins")
+    curve.legend(frameon=False, loc="upper right")
     curve.spines[["top", "right"]].set_visible(False)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png")
