@@ -18,12 +18,12 @@ from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
-class TokenizerTrain:
-    """Train a motion tokenizer on a data set."""
+class Training:
+    """What the trainings of both kinds of tokenizers share."""
 
     data: tyro.conf.Positional[Path]
     """The data set."""
-    model: TokenizerConfig
+    model: Any
     train: TrainConfig
     out: Path
     """Folder for the trained tokenizer; an interrupted training continues there."""
@@ -34,13 +34,33 @@ class TokenizerTrain:
     """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
 
     @classmethod
-    def defaults(cls, name: str) -> TokenizerTrain:
-        chosen = preset(name)
-        command = cls(Path(), chosen.tokenizer, chosen.tokenizer_training, Path(), preset=name)
+    def of(cls, name: str, model: Any, train: TrainConfig) -> Any:
+        command = cls(Path(), model, train, Path(), preset=name)
         return required(required(command, "data"), "out")
 
-    def run(self) -> None:
+    def episodes(self, store: Any) -> Any:
         from otflam.data.clips import split_episodes
+
+        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
+        return episodes if len(episodes) else [0]  # a single video trains and is not held out
+
+    @property
+    def first(self) -> bool:
+        """Of the processes that train together, one speaks."""
+        return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+@dataclass(frozen=True)
+class TokenizerTrain(Training):
+    """Train a motion tokenizer on a data set."""
+
+    model: TokenizerConfig
+
+    @classmethod
+    def defaults(cls, name: str) -> TokenizerTrain:
+        return cls.of(name, preset(name).tokenizer, preset(name).tokenizer_training)
+
+    def run(self) -> None:
         from otflam.data.store import Store
         from otflam.tokenizer.build import collapse_warning, train_tokenizer
 
@@ -51,60 +71,42 @@ class TokenizerTrain:
             chosen = preset(self.preset)
             model = rebase(model, chosen.tokenizer, chosen.digit_tokenizer)
             train = rebase(train, chosen.tokenizer_training, chosen.digit_training)
-        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
-        episodes = episodes if len(episodes) else [0]  # a single video trains and is not held out
-        first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
-        with Progress(f"train {model.method} tokenizer", "steps", quiet=not first) as bar:
+        with Progress(f"train {model.method} tokenizer", "steps", quiet=not self.first) as bar:
 
             def log(row: dict[str, float]) -> None:
                 rows.append(row)
                 bar.log(row)
 
             trained = train_tokenizer(
-                store, episodes, model, train, self.hardware, self.out, bar.start, bar.advance, log
+                store, self.episodes(store), model, train, self.hardware, self.out, bar.start, bar.advance, log
             )
-        if first and (warning := collapse_warning(trained, rows)) is not None:
+        if self.first and (warning := collapse_warning(trained, rows)) is not None:
             say(f"warning: {warning}")
-        if first:
+        if self.first:
             say(f"tokenizer: {self.out}")
 
 
 @dataclass(frozen=True)
-class TokenizerTrainFrames:
+class TokenizerTrainFrames(Training):
     """Train the tokenizer of frames that FLAM works on."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
     model: FrameTokenizerConfig
-    train: TrainConfig
-    out: Path
-    """Folder for the trained tokenizer; an interrupted training continues there."""
-    share: float = 0.5
-    """Share of the episodes, from the first on, to train on (at least one)."""
-    hardware: Hardware = field(default_factory=Hardware)
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
 
     @classmethod
     def defaults(cls, name: str) -> TokenizerTrainFrames:
-        chosen = preset(name)
-        command = cls(Path(), chosen.frame_tokenizer, chosen.frame_training, Path(), preset=name)
-        return required(required(command, "data"), "out")
+        return cls.of(name, preset(name).frame_tokenizer, preset(name).frame_training)
 
     def run(self) -> None:
-        from otflam.data.clips import split_episodes
         from otflam.data.store import Store
         from otflam.tokenizer.build import train_frame_tokenizer
 
         store = Store(self.data)
-        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
-        episodes = episodes if len(episodes) else [0]
-        first = os.environ.get("LOCAL_RANK", "0") == "0"
-        with Progress("train frame tokenizer", "steps", quiet=not first) as bar:
+        with Progress("train frame tokenizer", "steps", quiet=not self.first) as bar:
             train_frame_tokenizer(
-                store, episodes, self.model, self.train, self.hardware, self.out, bar.start, bar.advance, bar.log
-            )
-        if first:
+                store, self.episodes(store), self.model, self.train, self.hardware, self.out,
+                bar.start, bar.advance, bar.log,
+            )  # fmt: skip
+        if self.first:
             say(f"frame tokenizer: {self.out}")
 
 
