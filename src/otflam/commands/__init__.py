@@ -30,7 +30,7 @@ from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Demo, Tables
+from otflam.commands.tools import GL, Bench, Demo, Export, Tables
 
 __all__ = ["COMMANDS", "Command"]
 
@@ -74,4 +74,5 @@ COMMANDS: dict[str, type[Command]] = {
     "gl": GL,
     "bench": Bench,
     "tables": Tables,
+    "export": Export,
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from otflam.commands.base import Workers
+from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.report.progress import Progress, say
 
@@ -76,3 +77,23 @@ class Tables:
 
         write_text(self.page, fill(self.page.read_text(encoding="utf-8"), self.records))
         say(f"filled {self.page}")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write every table as CSV and LaTeX from the records."""
+
+    out: Path
+    """Folder for the files."""
+    records: Path = Path("results/records")
+    """Folder of the records."""
+    preset: str = "laptop"
+    """Which records: tiny, demo, laptop or paper."""
+
+    def run(self) -> None:
+        from otflam.report.export import export_tables
+
+        written = list(export_tables(self.records, self.preset, self.out))
+        if not written:
+            raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
+        say(f"wrote {len(written)} files to {self.out}")

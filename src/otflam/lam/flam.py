@@ -21,7 +21,7 @@ from otflam.core.batch import Batch
 from otflam.core.nn import start_orthogonal
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
-from otflam.lam.abstraction import SHARP
+from otflam.lam.abstraction import CLEAR, SHARP, SMALL
 from otflam.lam.config import FlamConfig
 from otflam.lam.model import LAM, Latents, spread
 from otflam.lam.slots import Consult, Factorizer
@@ -58,7 +58,7 @@ class Flam(LAM):
         self.tokenizer = tokenizer.requires_grad_(False).eval()
         sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.places = nn.Parameter(0.5 * torch.randn(places, config.dim))
+        self.places = nn.Parameter(CLEAR * torch.randn(places, config.dim))
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
@@ -67,7 +67,7 @@ class Flam(LAM):
         self.next_slot = nn.Linear(config.dim, config.dim)
         self.seat = nn.Linear(2 * config.dim, config.dim)
         self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.redraw_places = nn.Parameter(0.02 * torch.randn(places, config.dim))
+        self.redraw_places = nn.Parameter(SMALL * torch.randn(places, config.dim))
         self.mix = Consult(*sizes)
         last = nn.Linear(config.dim, width)
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), last)

@@ -21,6 +21,7 @@ from otflam.core.errors import UserError
 from otflam.core.nn import Block
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
+from otflam.lam.abstraction import SMALL
 from otflam.lam.chunking import (
     Boundaries,
     BoundaryFinder,
@@ -73,7 +74,7 @@ class Hilam(LAM):
         sizes = (config.dim, config.heads, config.mlp, config.blocks)
         self.enter = nn.Linear(config.width, config.dim)
         self.outer_in, self.outer_out, self.inner_in, self.inner_out, self.main = (Causal(*sizes) for _ in range(5))
-        self.times = nn.Parameter(0.02 * torch.randn(3, config.window, config.dim))
+        self.times = nn.Parameter(SMALL * torch.randn(3, config.window, config.dim))
         self.outer_cut, self.inner_cut = BoundaryFinder(config.dim), BoundaryFinder(config.dim)
         self.skill, self.unfold = nn.Linear(config.dim, config.skill), nn.Linear(config.skill, config.dim)
         self.outer_skip, self.inner_skip = nn.Linear(config.dim, config.dim), nn.Linear(config.dim, config.dim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -66,10 +67,13 @@ def vocabulary_table(folder: Path, size: str) -> str:
     budgets = sorted({key[3] for key in groups if key[2] in VOCABULARY[TASKS[0]] and key[1] != USUAL})
     for task in TASKS:
         for codes in (16, 32, 64, 128):
-            row = [task, str(codes)]
-            for method, paper in VOCABULARY[task].items():
-                row += cells(groups.get((task, codes, method, budgets[0] if budgets else 0), []), paper[codes])
-            rows.append(row)
+            found = {
+                method: groups.get((task, codes, method, budgets[0] if budgets else 0), [])
+                for method in VOCABULARY[task]
+            }
+            if any(found.values()):
+                ours = [cells(found[method], paper[codes]) for method, paper in VOCABULARY[task].items()]
+                rows.append([task, str(codes), *itertools.chain(*ours)])
     return markdown(["task", "K", *heads(VOCABULARY[TASKS[0]])], rows)
 
 
