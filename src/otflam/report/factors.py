@@ -81,9 +81,10 @@ def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
     curve.plot(times, torch.cat(likely).numpy(), color=SERIES[1], linewidth=0.9)
     curve.axhline(0.5, color=np.array(MUTED) / 255, linewidth=0.6, linestyle=":")
     chosen = torch.cat(begins).numpy()
-    curve.plot(times[chosen], np.full(chosen.sum(), 1.06), "v", color=SERIES[0], markersize=4, label="a skill begins")
-    curve.set(xlim=(times[0], times[-1] + model.stride), ylim=(0, 1.15), xlabel="step", ylabel="a chunk begins")
-    curve.legend(frameon=False, loc="upper right")
+    curve.plot(times[chosen], np.full(chosen.sum(), 1.06), "v", color=SERIES[0], markersize=4)
+    curve.set(
+        xlim=(times[0], times[-1] + model.stride), ylim=(0, 1.15), xlabel="step", ylabel="a chunk begins\n(▾ a skill)"
+    )
     curve.spines[["top", "right"]].set_visible(False)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png")
