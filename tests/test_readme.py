@@ -44,6 +44,7 @@ SHORT = {
     "evaluate alignment": {"--preset": "tiny", "--workers": "1"},
     "evaluate control": {"--preset": "tiny", "--workers": "1"},
     "evaluate curves": {"--preset": "tiny", "--labels": "1"},
+    "export": {"--preset": "tiny"},
 }
 """Options that make a long command short."""
 
