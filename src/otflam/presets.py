@@ -72,7 +72,7 @@ LAPTOP_LAMS = lams(
     PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
-    FlamConfig(dim=128, blocks=1, heads=4, mlp=256, frames=3, ahead=2, stride=2, annealed=3000),
+    FlamConfig(dim=96, blocks=1, heads=4, mlp=192, rounds=2, frames=3, ahead=2, stride=2, annealed=3000),
     HilamConfig(dim=128, blocks=1, heads=4, mlp=256, window=32, chunks=(4, 2)),
     dino_mlp=256,
 )
