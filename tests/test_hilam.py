@@ -25,7 +25,7 @@ from otflam.lam.chunking import (
     spread_out,
     take_chunks,
 )
-from otflam.lam.columns import label_episode, label_spans, name_all
+from otflam.lam.columns import label_episode, label_windows, name_all
 from otflam.lam.config import HilamConfig, LapoConfig
 from otflam.lam.health import verdict
 from otflam.lam.hilam import LOW, Hilam
@@ -178,7 +178,7 @@ def test_latent_is_the_low_level_one_and_the_skill() -> None:
     assert latent.shape == (3, CONFIG.width + CONFIG.skill)
     torch.testing.assert_close(model.low_of(latent), low)
     torch.testing.assert_close(model.predict(batch, latent), model.low.predict(batch, low))
-    torch.testing.assert_close(model.infer_span(batch)[:, -1], latent)
+    torch.testing.assert_close(model.name_all(seen)[:, -1], latent)
     stored = {LOW: torch.zeros(3, len(batch.offsets), CONFIG.width)}
     for place, offset in enumerate(model.past):
         stored[LOW][:, batch.offsets.index(offset)] = seen.sequence[:, place]
@@ -200,7 +200,7 @@ def test_labels_of_one_segment_share_their_skill(square_store: Store) -> None:
     """As the model itself cuts the windows of an episode, one after another from its start."""
     model = make()
     model.centre.fill_(0.3)
-    rows = label_spans(model, square_store, 1, {})[:, CONFIG.width :]
+    rows = label_windows(model, square_store, 1, {})[:, CONFIG.width :]
     clips = Clips(square_store, model.offsets, (), [1], pad=True)
     for start in (0, 6):
         last = start + CONFIG.window - 1

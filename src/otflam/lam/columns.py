@@ -73,7 +73,7 @@ def label_episode(
 
 
 @torch.inference_mode()
-def label_spans(model: LAM, store: Store, index: int, columns: dict[str, Store]) -> np.ndarray:
+def label_windows(model: Hilam, store: Store, index: int, columns: dict[str, Store]) -> np.ndarray:
     """The latents of an episode, window by window from its start: what one window names together belongs together."""
     rows = np.zeros((int(store.lengths[index]), model.latent), np.float32)
     if len(rows) <= model.offsets[-1]:
@@ -81,9 +81,9 @@ def label_spans(model: LAM, store: Store, index: int, columns: dict[str, Store])
     clips = Clips(store, model.offsets, (), [index], columns, pad=True)
     for phase in range(model.stride):
         anchors = np.arange(phase, len(clips), model.stride)
-        for start in range(0, len(anchors), model.span):
-            part = anchors[start : start + model.span]
+        for start in range(0, len(anchors), model.config.window):
+            part = anchors[start : start + model.config.window]
             # A window that the episode does not fill begins earlier, or before the episode with its first frame.
             use = clips if part[-1] + model.offsets[0] >= 0 else Clips(store, model.offsets, (), [index], pad=True)
-            rows[part] = model.infer_span(use.gather(part[-1:]))[0, -len(part) :].numpy()
+            rows[part] = model.name_all(model.look(use.gather(part[-1:])))[0, -len(part) :].numpy()
     return rows

@@ -65,7 +65,6 @@ class Hilam(LAM):
     def __init__(self, config: HilamConfig, low: Lapo) -> None:
         super().__init__()
         self.config, self.latent, self.stride = config, config.width + config.skill, low.stride
-        self.span = config.window
         past = tuple(-step * low.stride for step in range(config.window - 1, 0, -1))
         self.past, self.low = past, low.requires_grad_(False).eval()
         # Where the past is not stored, it is named from frames.
@@ -129,9 +128,6 @@ class Hilam(LAM):
     def name_all(self, seen: Seen) -> Float[Tensor, "b t d"]:
         """The latents of a whole window: those of one segment share their skill."""
         return torch.cat([self.normal(seen.sequence), self.stages(seen.sequence).skills], -1)
-
-    def infer_span(self, batch: Batch) -> Float[Tensor, "b t d"]:
-        return self.name_all(self.look(batch))
 
     def normal(self, sequence: Float[Tensor, "*b l"]) -> Float[Tensor, "*b l"]:
         return (sequence - self.centre) / self.unit

@@ -17,8 +17,9 @@ from otflam.core.release import release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived, known_rows
 from otflam.data.store import Column, Store
-from otflam.lam.columns import label_episode, label_spans, stored_columns
+from otflam.lam.columns import label_episode, label_windows, stored_columns
 from otflam.lam.features import FEATURES, Backbone
+from otflam.lam.hilam import Hilam
 from otflam.lam.methods import check_frames, load_lam
 from otflam.lam.model import LAM
 
@@ -83,8 +84,8 @@ def derive_with(
 
     def episode(index: int) -> np.ndarray:
         known = {FEATURES: featured[index]} if index in featured else {}
-        if name == LATENTS and model.span > 1:
-            return label_spans(model, store, index, columns)
+        if name == LATENTS and isinstance(model, Hilam):
+            return label_windows(model, store, index, columns)
         return label_episode(prepared(), model, width, store, index, columns | known)
 
     return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)

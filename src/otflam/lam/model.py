@@ -34,8 +34,6 @@ class LAM(nn.Module, ABC):
     """Frames that naming a transition needs, relative to the current one."""
     training_offsets: tuple[int, ...]
     """Frames that a training step needs."""
-    span: int = 1
-    """Successive transitions, a stride apart, that are labelled together."""
 
     @abstractmethod
     def look(self, batch: Batch) -> Any:
@@ -72,10 +70,6 @@ class LAM(nn.Module, ABC):
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
         return self.name(self.look(batch))
-
-    def infer_span(self, batch: Batch) -> Float[Tensor, "b n d"]:
-        """Name the last `span` transitions of each clip; by default the only one."""
-        return self.infer(batch)[:, None]
 
     def predict(self, batch: Batch, latent: Latents) -> Tensor:
         """The future from the current observation and a latent action."""

@@ -10,16 +10,7 @@ from pathlib import Path
 from otflam.core.files import write_text
 from otflam.report.tables import TABLES
 
-ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-}
+ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"} | {"\\": r"\textbackslash{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
 Rows = list[list[str]]
 

@@ -61,7 +61,9 @@ def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
     if len(index) < 2:
         raise UserError("an episode too short to show skills of", "choose a longer one")
     skills, likely, begins = [], [], []
-    for part in np.split(index, range(model.span, len(index), model.span)):  # windows as they are labelled
+    for part in np.split(
+        index, range(model.config.window, len(index), model.config.window)
+    ):  # windows as they are labelled
         found, new = model.stages(model.look(clips.gather(part[-1:])).sequence), len(part)
         skills.append(found.skills[0, -new:])
         likely.append(found.chunks.likely[0, -new:])

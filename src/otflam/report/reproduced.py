@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from otflam.evaluate.stats import estimate, rms_deviation
-from otflam.report.markdown import chosen, group, markdown
+from otflam.evaluate.stats import rms_deviation
+from otflam.report.markdown import chosen, group, markdown, over_seeds
 from otflam.report.policy_tables import named
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 
@@ -32,9 +32,8 @@ def cells(records: Records, paper: tuple[float, float] | None) -> list[str]:
     if not records:
         ours = ["–", "–"]
     else:
-        over = estimate([record["metrics"]["return_mean"] for record in records])
         spread = rms_deviation([record["metrics"]["returns"] for record in records])
-        ours = [f"{over.mean:.1f}" + (f" ± {over.half:.1f}" if over.count > 1 else ""), f"{spread:.1f}"]
+        ours = [over_seeds(records, "return_mean", digits=1), f"{spread:.1f}"]
     return [*ours, "–" if paper is None else f"{paper[0]:.2f} / {paper[1]:.2f}"]
 
 
@@ -42,12 +41,11 @@ def heads(tasks: Iterable[str]) -> list[str]:
     return [f"{task}: {what}" for task in tasks for what in ("return", "RMS deviation", "paper")]
 
 
-def baselines_table(folder: Path, size: str, labels: int | None = None) -> str:
+def baselines_table(folder: Path, size: str) -> str:
     """Table full_baseline: every method at the budget with most of them, between floor and ceiling."""
     records = [record for record in control_records(folder, size) if not record["codes"]]
-    if labels is None:
-        counts = Counter(record["labels"] for record in records if record["labels"])
-        labels = counts.most_common(1)[0][0] if counts else 0
+    counts = Counter(record["labels"] for record in records if record["labels"])
+    labels = counts.most_common(1)[0][0] if counts else 0
     rows, groups = [], group(records, "method", "labels", "base")
     methods = {record["method"]: named(record) for record in records if record["labels"] in (0, labels)}
     order = {"zero": 0, "random": 1, "labels-only": 2, "idm": 3, "all-actions": 98, "expert": 99}
