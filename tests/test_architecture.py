@@ -95,7 +95,7 @@ def read_attributes() -> set[str]:
 
 HOLDERS = {
     *("self", "config", "cfg", "world", "collection", "collected", "plan", "recipe", "options", "level"),
-    *("motion", "codebook", "decoder", "train", "hardware"),
+    *("motion", "codebook", "decoder", "train", "hardware", "cluster"),
 }
 """What our code calls the objects that hold configuration."""
 

@@ -17,14 +17,35 @@ from otflam.data.options import MovingMNIST
 from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
 from otflam.evaluate.stats import estimate
-from otflam.experiments import lams, tokenizers
-from otflam.experiments.cells import run_experiment
+from otflam.experiments import lams
+from otflam.experiments.cells import Site, Task, run_tasks
 from otflam.experiments.tokenizers import plan
 from otflam.presets import preset
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 
 ROOT = Path(__file__).parents[1]
+
+
+class Heard:
+    """Counts what an experiment tells."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.known = self.all = 0
+
+    def data(self, name: str) -> Callable[[int, int], None]:
+        return lambda done, total: None
+
+    def frames(self, count: int) -> None: ...
+
+    def start(self, done: int, total: int) -> None:
+        self.known, self.all = done, total
+
+    def finished(self, name: str, seconds: float) -> None:
+        self.cells.append(name)
+
+
 CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", 1, None, {"order": 1})
 FIELDS = "experiment method task preset seed metrics backgrounds config_hash data_hash stage_version versions"
 FIELDS += " seconds command"
@@ -55,18 +76,17 @@ def test_plans_cover_what_is_asked() -> None:
     assert {"no-reference", "repulsion", "patch7", "patch10"} <= labels
 
 
-def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path) -> None:
     jobs = [job for job in plan("tiny", "transfer") if job.seed == 0 and job.source == "walker-run"][:2]
-    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment: jobs)
-    done: list[int] = []
-    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "transfer", 1, "otflam evaluate transfer")
-    run_experiment(*arguments, on_done=done.append)
-    assert done == [1, 1]
+    site, tasks = Site(tmp_path / "root", tmp_path / "records", "tiny", 1), [Task("tokenizers", job) for job in jobs]
+    heard, again = Heard(), Heard()
+    run_tasks(site, tasks, "otflam x", heard)
+    assert len(heard.cells) == 2 and heard.known == 0
     table = TABLES["transfer"](tmp_path / "records", "tiny")
     assert table.count("walker-run → cheetah-run") == 3 and "49.3" in table and "64.8" in table
     assert "paired by seed" in table and found_rows(table) == 3
-    run_experiment(*arguments, on_done=done.append)
-    assert done == [1, 1]  # both were found
+    run_tasks(site, tasks, "otflam x", again)
+    assert not again.cells and again.known == again.all == 2
     record = next(read_records(tmp_path / "records", "transfer"))
     found = record["metrics"]
     assert found["drop"] == pytest.approx((found["target_mse"] - found["source_mse"]) / found["source_mse"])
@@ -100,19 +120,15 @@ def test_recorded_results_are_whole() -> None:
         assert record["command"].startswith("otflam ") and record["seconds"] > 0
 
 
-def test_latent_action_models_are_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[..., Path]
-) -> None:
+def test_latent_action_models_are_recorded(tmp_path: Path, save_dino: Callable[..., Path]) -> None:
     """On the same episodes with and without distractors; weights that are not the official ones are named."""
     assert len({(job.method, job.data) for job in lams.plan("laptop", "lam")}) == 42
     jobs = [lams.Job("otf-lam-dino", "walker-run-noisy"), lams.Job("lapo-128", "walker-run-vanilla")]
-    monkeypatch.setattr(lams, "plan", lambda size, experiment: jobs)
     save_dino(tmp_path / "root" / "dino")
-    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "lam", 1, "otflam evaluate lam")
-    done: list[int] = []
-    run_experiment(*arguments, on_done=done.append)
-    run_experiment(*arguments, on_done=done.append)
-    assert done == [1, 1]
+    site, heard = Site(tmp_path / "root", tmp_path / "records", "tiny", 1), Heard()
+    for _ in range(2):
+        run_tasks(site, [Task("lams", job) for job in jobs], "otflam x", heard)
+    assert len(heard.cells) == 2
     dino, lapo = sorted(read_records(tmp_path / "records", "lam"), key=lambda record: record["method"], reverse=True)
     assert dino["backbone"] == "dino" and {"gain_over_shuffled", "codes_used"} <= dino["metrics"].keys()
     assert lapo["task"] == "walker-run-vanilla" and "backbone" not in lapo
@@ -123,8 +139,7 @@ def test_latent_action_models_are_recorded(
 
 
 def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = [lams.Job("lapo-128", "walker-run-vanilla", seed) for seed in range(3)]
-    monkeypatch.setattr(lams, "plan", lambda size, experiment: jobs)
+    tasks = [Task("lams", lams.Job("lapo-128", "walker-run-vanilla", seed)) for seed in range(3)]
 
     def measure(root: Path, size: str, job: lams.Job) -> dict[str, float]:
         if job.seed == 1:
@@ -132,7 +147,7 @@ def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkey
         return {"error": float(job.seed)}
 
     monkeypatch.setattr(lams, "measure", measure)
-    arguments = (tmp_path / "root", tmp_path / "records", "tiny", "lam", 1, "otflam evaluate lam")
+    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
     with pytest.raises(UserError, match=r"1 of 3 cells failed, e.g. lam-lapo-128-.*-seed1: ZeroDivisionError: no luck"):
-        run_experiment(*arguments)
+        run_tasks(site, tasks, "otflam x", Heard())
     assert {record["seed"] for record in read_records(tmp_path / "records", "lam")} == {0, 2}

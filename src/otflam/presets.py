@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otflam.core.errors import require_name
-from otflam.core.training import TrainConfig
+from otflam.core.training import Hardware, TrainConfig
 from otflam.data.options import Collection, MovingMNIST
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
@@ -61,6 +61,10 @@ class Preset:
     """Steps of the episodes that returns are measured on; None: to their time limit."""
     featured: int
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
+    evaluated: int = 10
+    """Episodes that an agent plays in each world."""
+    hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
+    """What recorded experiments train on; one processor gives the same bits everywhere."""
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
@@ -119,6 +123,7 @@ PRESETS = {
         (1,),
         24,
         2,
+        evaluated=2,
     ),
     # The whole story in minutes.
     "demo": Preset(
@@ -150,6 +155,7 @@ PRESETS = {
         (3,),
         None,
         6,
+        evaluated=2,
     ),
     # Our recorded results: hours in total.
     "laptop": Preset(
@@ -220,6 +226,7 @@ PRESETS = {
         (32,),
         None,
         0,
+        hardware=Hardware(),
     ),
 }
 

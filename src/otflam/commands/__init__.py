@@ -15,20 +15,12 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import (
-    EvaluateAlignment,
-    EvaluateCarrier,
-    EvaluateControl,
-    EvaluateCurves,
-    EvaluateLam,
-    EvaluateSupervision,
-    EvaluateTokenizer,
-    EvaluateTransfer,
-    EvaluateVocabulary,
-)
+from otflam.commands.evaluate import EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import TRAININGS, LamLabel, LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
+from otflam.commands.report import Report
+from otflam.commands.reproduce import Reproduce
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
 from otflam.commands.tools import GL, Bench, Demo, Export, Tables
 
@@ -36,6 +28,8 @@ __all__ = ["COMMANDS", "Command"]
 
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
+    "reproduce": Reproduce,
+    "report": Report,
     "collect": Collect,
     "data info": DataInfo,
     "data check": DataCheck,
@@ -59,14 +53,6 @@ COMMANDS: dict[str, type[Command]] = {
     "policy reference": PolicyReference,
     "policy run": PolicyRun,
     "evaluate return": EvaluateReturn,
-    "evaluate tokenizer": EvaluateTokenizer,
-    "evaluate transfer": EvaluateTransfer,
-    "evaluate carrier": EvaluateCarrier,
-    "evaluate lam": EvaluateLam,
-    "evaluate alignment": EvaluateAlignment,
-    "evaluate control": EvaluateControl,
-    "evaluate supervision": EvaluateSupervision,
-    "evaluate vocabulary": EvaluateVocabulary,
     "evaluate curves": EvaluateCurves,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from otflam.commands.base import Workers
+from otflam.commands.base import Bars, Workers
 from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.report.progress import Progress, say
@@ -40,10 +40,10 @@ class Demo:
     def run(self) -> None:
         from otflam.experiments.demo import demo
 
-        with Progress("demo", "frames") as bar:
-            lines = list(demo(self.out, self.preset, self.workers, bar))
-        for line in lines:
-            say(line)
+        with Progress("demo", "cells") as bar:
+            for line in demo(self.out, self.preset, self.workers, Bars(bar, "demo")):
+                bar.end()
+                say(line)
 
 
 @dataclass(frozen=True)

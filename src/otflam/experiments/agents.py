@@ -13,7 +13,6 @@ from otflam.core.files import patiently
 from otflam.core.provenance import versions
 from otflam.core.release import read_release
 from otflam.core.run import learning_curve, training_seconds
-from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
 from otflam.envs.experts import POLICIES
@@ -32,11 +31,12 @@ from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_r
 from otflam.presets import preset
 
 SEEDS = (0, 1, 2)
-EPISODES = 10
 OURS: tuple[Grounding, ...] = ("finetune", "relabel")
 """Ways to ground latent actions that are not the paper's; `METHOD+WAY` is a method of its own."""
 GROUNDED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
 REFERENCES = ("labels-only", "idm")
+BOUNDS = (*POLICIES, "all-actions")
+"""Floors and ceilings: what needs no choice of labels."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,19 @@ def plan_vocabulary(size: str) -> list[Job]:
 
 
 def plan_control(size: str) -> list[Job]:
-    """All jobs: the cheap rows first, then all methods at the first budget and the main ones at the others."""
-    worlds = policy_worlds(size)
-    jobs = [Job(name, data, 0, seed) for name in (*POLICIES, "all-actions") for data in worlds for seed in SEEDS]
+    """Floors and ceilings everywhere; all methods with distractors; the main ones without, there at every budget.
+
+    How returns with distractors grow with labels is the study of supervision.
+    """
+    worlds, first = policy_worlds(size), preset(size).compared[0]
+    jobs = [Job(name, data, 0, seed) for name in BOUNDS for data in worlds for seed in SEEDS]
+    main = [*GROUNDED, *REFERENCES]
     everything = [*lams.methods(size), *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
-    for labels in preset(size).compared:
-        methods = everything if labels == preset(size).compared[0] else [*GROUNDED, *REFERENCES]
-        jobs += [Job(method, data, labels, seed) for data in worlds for method in methods for seed in SEEDS]
+    for data in worlds:
+        plain = data.endswith(VANILLA)
+        for labels in preset(size).compared if plain else (first,):
+            methods = main if plain else everything
+            jobs += [Job(method, data, labels, seed) for method in methods for seed in SEEDS]
     return jobs
 
 
@@ -93,7 +99,7 @@ def needs(job: Job) -> list[str]:
 
 
 def has_lam(job: Job) -> bool:
-    return job.method not in (*POLICIES, *REFERENCES, "all-actions")
+    return job.method not in (*BOUNDS, *REFERENCES)
 
 
 def lam_job(job: Job) -> lams.Job:
@@ -119,7 +125,7 @@ def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
     key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
     store = Store(root / "data" / job.data)
-    task = Task(store, job.labels or 1, config_of(size, job), Hardware(accelerator="cpu"), out, most(size, job))
+    task = Task(store, job.labels or 1, config_of(size, job), preset(size).hardware, out, most(size, job))
     if job.method in (*REFERENCES, "all-actions"):
         train_reference(task, job.method)
         return out, out / "clone"
@@ -139,12 +145,12 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     if job.method not in POLICIES:
         player, clone = trained_agent(root, size, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
-    seed, steps = EVALUATION + job.seed, preset(size).played
-    metrics = dict(return_metrics(play(player, world, seed, EPISODES, 1, steps)))
+    seed, episodes, steps = EVALUATION + job.seed, preset(size).evaluated, preset(size).played
+    metrics = dict(return_metrics(play(player, world, seed, episodes, 1, steps)))
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
             other = dataclasses.replace(world, split="validation")
-            metrics["return_new_backgrounds"] = float(play(player, other, seed, EPISODES, 1, steps).mean())
+            metrics["return_new_backgrounds"] = float(play(player, other, seed, episodes, 1, steps).mean())
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():
@@ -157,7 +163,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     store = Store(root / "data" / job.data)
-    facts: dict[str, Any] = {"episodes": EPISODES, "steps": preset(size).played}
+    facts: dict[str, Any] = {"episodes": preset(size).evaluated, "steps": preset(size).played}
     stage, extra = CONTROL_VERSION, {}
     if job.method not in POLICIES:
         facts |= {"policy": to_json(config_of(size, job)), "most": most(size, job)}

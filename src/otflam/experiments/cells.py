@@ -4,54 +4,113 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 
+from otflam.core.cluster import Cluster, submit_jobs
 from otflam.core.errors import UserError
-from otflam.core.pool import run_jobs
-from otflam.evaluate.records import find_record, write_record
+from otflam.core.pool import default_workers, run_jobs
+from otflam.evaluate.records import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, lams, tokenizers
-from otflam.experiments.datasets import prepare_data
+from otflam.experiments.datasets import VANILLA, prepare_data
 
-EXPERIMENTS: dict[str, ModuleType] = {
-    "transfer": tokenizers,
-    "tokenizer": tokenizers,
-    "carrier": tokenizers,
-    "lam": lams,
-    "alignment": alignments,
-    "control": agents,
-    "supervision": agents,
-    "vocabulary": agents,
-}
-"""Where an experiment's jobs are planned (`plan`), named (`cell`), given their data (`needs`) and done (`measure`)."""
+KINDS: dict[str, ModuleType] = {"tokenizers": tokenizers, "lams": lams, "alignments": alignments, "agents": agents}
+"""Where jobs are named (`cell`), given their data (`needs`) and done (`measure`)."""
 
 
-def run_experiment(
-    root: Path,
-    records: Path,
-    size: str,
-    experiment: str,
-    workers: int,
-    command: str,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_done: Callable[[int], None] = lambda count: None,
-) -> None:
-    """Run the jobs that have no valid record yet; one that fails does not keep the others from it."""
-    module = EXPERIMENTS[experiment]
-    jobs = module.plan(size, experiment)
-    for name in dict.fromkeys(name for job in jobs for name in module.needs(job)):
-        prepare_data(root, size, name, workers)
-    cells = [module.cell(root, size, job) for job in jobs]
-    missing = [index for index, cell in enumerate(cells) if find_record(records, cell) is None]
-    on_start(len(jobs) - len(missing), len(jobs))
-    failed = {}
-    for index, problem in run_jobs(Worker, (root, records, size, experiment, command), missing, workers):
+@dataclass(frozen=True)
+class Task:
+    """A job and the module that knows what to do with it."""
+
+    kind: str
+    job: Any
+
+    @property
+    def module(self) -> ModuleType:
+        return KINDS[self.kind]
+
+    @property
+    def needs(self) -> list[str]:
+        """Data sets."""
+        return self.module.needs(self.job)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an experiment runs and what it leaves."""
+
+    root: Path
+    """Data and trained models."""
+    records: Path
+    size: str
+    """Name of the preset."""
+    workers: int = field(default_factory=default_workers)
+    launcher: Literal["local", "slurm", "submitit"] = "local"
+    """Processes of this machine, jobs of a cluster, or jobs of submitit on this machine."""
+    cluster: Cluster = field(default_factory=Cluster)
+
+    def cell(self, task: Task) -> Cell:
+        return task.module.cell(self.root, self.size, task.job)
+
+    def has(self, data: str) -> bool:
+        return (self.root / "data" / data / "meta.json").exists()
+
+    def missing(self, tasks: list[Task]) -> list[int]:
+        """Tasks without a valid record; where a task's data are missing there can be none."""
+        known = {name: self.has(name) for task in tasks for name in task.needs}
+        return [
+            number
+            for number, task in enumerate(tasks)
+            if not all(known[name] for name in task.needs) or find_record(self.records, self.cell(task)) is None
+        ]
+
+    def launch(self, make_worker: Callable[..., Any], arguments: tuple, jobs: list[int]) -> Iterator[tuple[int, Any]]:
+        """Work jobs off, here or on a cluster."""
+        if self.launcher == "local":
+            return run_jobs(make_worker, arguments, jobs, self.workers)
+        executor = "slurm" if self.launcher == "slurm" else "local"
+        return submit_jobs(
+            make_worker, arguments, jobs, self.workers, self.cluster, self.root / "jobs", executor=executor
+        )
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """Hears how an experiment gets on."""
+
+    def data(self, name: str) -> Callable[[int, int], None]:
+        """A data set may have to be made; the answer is told how many frames there are."""
+        ...
+
+    def frames(self, count: int) -> None:
+        """So many more frames are there."""
+        ...
+
+    def start(self, done: int, total: int) -> None:
+        """So many of all cells are known."""
+        ...
+
+    def finished(self, name: str, seconds: float) -> None:
+        """A cell is done, so long after the start."""
+        ...
+
+
+def run_tasks(site: Site, tasks: list[Task], command: str, told: Listener) -> None:
+    """Work off the tasks that have no valid record yet; one that fails does not keep the others from it."""
+    prepare(site, tasks, told)
+    cells, missing = [site.cell(task) for task in tasks], site.missing(tasks)
+    told.start(len(tasks) - len(missing), len(tasks))
+    failed, began = {}, time.monotonic()
+    for number, problem in site.launch(Worker, (site, tasks, command), missing):
+        name = cells[number].path(site.records).stem
         if problem is not None:
-            failed[cells[index].path(records).stem] = problem
-        on_done(1)
+            failed[name] = problem
+        told.finished(name, time.monotonic() - began)
     if failed:
         name, problem = next(iter(failed.items()))
         raise UserError(
@@ -60,22 +119,48 @@ def run_experiment(
         )
 
 
+def prepare(site: Site, tasks: list[Task], told: Listener) -> None:
+    """Make the data sets that are missing."""
+    names = list(dict.fromkeys(name for task in tasks for name in task.needs))
+    if site.launcher == "local":
+        for name in names:
+            prepare_data(site.root, site.size, name, site.workers, told.data(name), told.frames)
+        return
+    # What is redrawn needs its source first.
+    for wanted in (True, False):
+        now = [name for name in names if name.endswith(VANILLA) != wanted and not site.has(name)]
+        for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
+            if problem is not None:
+                raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")
+
+
+class Preparer:
+    """One job of a cluster that makes a data set."""
+
+    def __init__(self, site: Site, names: list[str]) -> None:
+        self.site, self.names = site, names
+
+    def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
+        try:
+            prepare_data(self.site.root, self.site.size, self.names[index], default_workers())
+        except UserError as error:
+            return str(error)
+        return None
+
+
 class Worker:
     """One process that works off cells on one thread."""
 
-    def __init__(self, root: Path, records: Path, size: str, experiment: str, command: str) -> None:
+    def __init__(self, site: Site, tasks: list[Task], command: str) -> None:
         torch.set_num_threads(1)
-        self.root, self.records, self.size, self.command = root, records, size, command
-        self.module = EXPERIMENTS[experiment]
-        self.jobs = self.module.plan(size, experiment)
+        self.site, self.tasks, self.command = site, tasks, command
 
     def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
         """Leave a job's record, or say what went wrong."""
-        job, began = self.jobs[index], time.monotonic()
+        task, began = self.tasks[index], time.monotonic()
         try:
-            metrics = self.module.measure(self.root, self.size, job)
-            cell = self.module.cell(self.root, self.size, job)
-            write_record(self.records, cell, metrics, time.monotonic() - began, self.command)
+            metrics = task.module.measure(self.site.root, self.site.size, task.job)
+            write_record(self.site.records, self.site.cell(task), metrics, time.monotonic() - began, self.command)
         except Exception as error:  # whatever it is, the other cells are worth having
             logging.getLogger(__name__).debug("a cell failed", exc_info=True)
             return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
+from otflam.data.options import Collection
 from otflam.data.store import Store
 from otflam.presets import preset
 
@@ -23,19 +25,30 @@ def policy_worlds(size: str) -> list[str]:
     return [*tasks, *(task + VANILLA for task in tasks)]
 
 
-def prepare_data(root: Path, size: str, name: str, workers: int) -> Store:
+def prepare_data(
+    root: Path,
+    size: str,
+    name: str,
+    workers: int,
+    on_start: Callable[[int, int], None] = lambda done, total: None,
+    on_frames: Callable[[int], None] = lambda frames: None,
+) -> Store:
     """The data set of a name at a preset's size."""
     chosen, out = preset(size), root / "data" / name
     if name in DIGITS:
         split = "train" if name == "mnist-train" else "transfer"
         return make_moving_mnist(dataclasses.replace(chosen.mnist, split=split), out)
     if name.endswith(VANILLA):
-        source = prepare_data(root, size, name.removesuffix(VANILLA), workers)
+        source = prepare_data(root, size, name.removesuffix(VANILLA), workers, on_start, on_frames)
         world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
-        return render(source, world, out, workers)
+        return render(source, world, out, workers, on_start, on_frames)
+    return collect(collection_of(size, name), out, workers, on_start, on_frames)
+
+
+def collection_of(size: str, name: str) -> Collection:
+    """How a data set with distractors is collected."""
+    chosen = preset(size)
     plan = dataclasses.replace(
         chosen.collection, world=dataclasses.replace(chosen.collection.world, task=name.removesuffix(NOISY))
     )
-    if name.endswith(NOISY):
-        plan = dataclasses.replace(plan, noise=chosen.noise, seed=plan.seed + 1)
-    return collect(plan, out, workers)
+    return dataclasses.replace(plan, noise=chosen.noise, seed=plan.seed + 1) if name.endswith(NOISY) else plan

@@ -15,7 +15,7 @@ from otflam.core.errors import UserError
 from otflam.core.files import patiently, read_json
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
-from otflam.core.training import Hardware, TrainConfig
+from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate.records import Cell
@@ -130,8 +130,9 @@ def trained_lam(root: Path, size: str, job: Job) -> Path:
     elif job.method in LOW:
         base = patiently(lambda: trained_lam(root, size, low_of(job)))
     eyes = eyes_of(root, size, job)
-    cpu = Hardware(accelerator="cpu")
-    train_lam(job.method, store, split(size, job, store), config, training, cpu, out, base, eyes)
+    online = eyes is not None and not chosen.featured  # features of that many frames would fill any disk
+    parts = split(size, job, store)
+    train_lam(job.method, store, parts, config, training, chosen.hardware, out, base, eyes, online)
     return out
 
 
@@ -142,8 +143,7 @@ def trained_frames(root: Path, size: str, job: Job) -> Path:
     facts = [chosen.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
     out = root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
-    cpu = Hardware(accelerator="cpu")
-    patiently(lambda: train_frame_tokenizer(store, episodes, chosen.frame_tokenizer, training, cpu, out))
+    patiently(lambda: train_frame_tokenizer(store, episodes, chosen.frame_tokenizer, training, chosen.hardware, out))
     return out
 
 

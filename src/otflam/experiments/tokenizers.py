@@ -14,7 +14,7 @@ from otflam.core.config import stable_hash, to_json
 from otflam.core.files import patiently
 from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
-from otflam.core.training import Hardware, TrainConfig
+from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate import carrier
@@ -102,9 +102,8 @@ def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: in
     key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
     out = root / "tokenizers" / f"{source}-{key[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
-    cpu = Hardware(accelerator="cpu")
     # Another cell may be training the same one.
-    return patiently(lambda: train_tokenizer(store, episodes, model, training, cpu, out)), out
+    return patiently(lambda: train_tokenizer(store, episodes, model, training, preset(size).hardware, out)), out
 
 
 def measure(root: Path, size: str, job: Job) -> dict[str, float]:

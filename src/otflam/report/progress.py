@@ -97,6 +97,10 @@ class Progress:
             shown["return"] = sum(row["returns"]) / len(row["returns"])
         self.note("  ".join(f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()))
 
+    def end(self) -> None:
+        """Take the bar away."""
+        self._stop()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -6,6 +6,7 @@ Axes: b samples, m h w motion, p patches, k codes.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -144,12 +145,33 @@ def draw_strips(
     return draw_grid(rows, [f"clip {index}" for index in chosen], title, path)
 
 
+class Entry(NamedTuple):
+    """What a code means."""
+
+    share: float
+    """Of all patches."""
+    nearest: list[UInt8[np.ndarray, "i j 3"]]
+    """The motion patches nearest to it, if any have it."""
+    effect: UInt8[np.ndarray, "i j 3"]
+    """What it makes of a plain gray frame."""
+
+
 @torch.inference_mode()
-def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, shown: int = 6) -> Path:
+def make_atlas(tokenizer: OTF, clips: Clips, samples: int = 300, shown: int = 6) -> list[Entry]:
     """For each code: how often it occurs, the patches nearest to it, and what it makes of a plain gray frame."""
     tokens, patches, codes = _collect_patches(tokenizer, clips, samples)
-    counts = np.bincount(codes, minlength=tokenizer.codes)
-    effects = decoded_effects(tokenizer)
+    entries = []
+    for code, effect in enumerate(decoded_effects(tokenizer)):
+        members = np.flatnonzero(codes == code)
+        distance = np.square(tokens[members] - tokenizer.codebook.vectors[code].numpy()).sum(1)
+        nearest = [show_motion(patches[i]) for i in members[np.argsort(distance)[:shown]]]
+        entries.append(Entry(len(members) / len(codes), nearest, show_motion(effect)))
+    return entries
+
+
+def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, shown: int = 6) -> Path:
+    """The atlas of all codes as one picture, the most frequent first."""
+    entries = make_atlas(tokenizer, clips, samples, shown)
     tile, columns = 34, 4
     width = (shown + 1) * (tile + 2) + 92
     per = -(-tokenizer.codes // columns)
@@ -162,15 +184,12 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
         MUTED,
         ImageFont.load_default(12),
     )
-    for place, code in enumerate(np.argsort(-counts)):
-        x, y = MARGIN + place // per * width, 60 + place % per * (tile + 6)
+    for place, code in enumerate(np.argsort([-entry.share for entry in entries])):
+        x, y, entry = MARGIN + place // per * width, 60 + place % per * (tile + 6), entries[code]
         pen.rectangle((x, y, x + 8, y + tile), tuple(colours[code].tolist()))
         pen.text((x + 14, y + 2), f"{code}", INK, ImageFont.load_default(13))
-        pen.text((x + 14, y + 18), f"{100 * counts[code] / len(codes):.1f} %", MUTED, ImageFont.load_default(11))
-        members = np.flatnonzero(codes == code)
-        distance = np.square(tokens[members] - tokenizer.codebook.vectors[code].numpy()).sum(1)
-        nearest = [show_motion(patches[i]) for i in members[np.argsort(distance)[:shown]]]
-        for slot, picture in [*enumerate(nearest), (shown, show_motion(effects[code]))]:
+        pen.text((x + 14, y + 18), f"{100 * entry.share:.1f} %", MUTED, ImageFont.load_default(11))
+        for slot, picture in [*enumerate(entry.nearest), (shown, entry.effect)]:
             scaled = Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST)
             sheet.paste(scaled, (x + 62 + slot * (tile + 2) + (6 if slot == shown else 0), y))
     with replacing(path) as temporary:

@@ -1,0 +1,67 @@
+"""The command that makes the paper's tables and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from otflam.commands.base import NO_PREFIX, Bars, Workers
+from otflam.core.cluster import Cluster
+from otflam.core.errors import require_name
+from otflam.core.pool import default_workers
+from otflam.report.progress import Progress, say
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Make a table or figure of the paper; without a name, list them."""
+
+    name: tyro.conf.Positional[str] = ""
+    """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, baselines, vocabulary, supervision or
+    all."""
+    preset: str = "laptop"
+    """Sizes: tiny, demo, laptop or paper."""
+    root: Path | None = None
+    """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
+    records: Path = Path("results/records")
+    """Folder of the records."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes of one thread each, or jobs of a cluster at a time."""
+    dry_run: bool = False
+    """Only print what would be done, with time and disk from a short calibration."""
+    launcher: Literal["local", "slurm"] = "local"
+    """Run cells as processes of this machine or as SLURM jobs."""
+    cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
+
+    def run(self) -> None:
+        from otflam.experiments.cells import Site, run_tasks
+        from otflam.experiments.estimate import estimate_work
+        from otflam.experiments.studies import STUDIES
+        from otflam.report.figures import draw_figures
+        from otflam.report.tables import TABLES
+
+        if not self.name:
+            for name, study in STUDIES.items():
+                say(f"{name:12} {study.about}")
+            return
+        study = STUDIES[require_name("study", self.name, STUDIES)]
+        root = self.root or Path("runs") / self.preset
+        site = Site(root, self.records, self.preset, self.workers, self.launcher, self.cluster)
+        tasks = study.tasks(self.preset)
+        if self.dry_run:
+            with Progress("calibrate", "parts") as bar:
+                lines = list(estimate_work(site, tasks, bar.part("calibrate", "parts")))
+            for line in lines:
+                say(line)
+            return
+        with Progress(f"{self.name} ({self.preset})", "cells") as bar:
+            run_tasks(site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name))
+        for name in study.tables:
+            say(TABLES[name](self.records, self.preset))
+        for path in study.draw(site):
+            say(f"wrote {path}")
+        for drawn in draw_figures(self.records, self.preset, root / "figures"):
+            say(f"wrote {drawn.png}")

@@ -1,0 +1,211 @@
+"""Times and weighs a few real steps of every part of an experiment, at a preset's own sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from otflam.core.training import TrainConfig
+from otflam.data.collect import collect, recorded_collection, render
+from otflam.data.moving_mnist import make_moving_mnist
+from otflam.data.store import Store
+from otflam.evaluate.control import EVALUATION, play
+from otflam.experiments import lams
+from otflam.experiments.datasets import CONTROL, collection_of
+from otflam.lam.config import FlamConfig, OTFConfig
+from otflam.lam.features import store_features
+from otflam.lam.label import label_store
+from otflam.lam.train import train_lam
+from otflam.policy.train import Task, train_agent
+from otflam.presets import preset
+from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
+
+EPISODES, LENGTH = 4, 100
+"""Of the data that are collected to calibrate with: long enough for every model's window."""
+STEPS = 6
+LARGE, SMALL = 64, 8
+"""Batches above the first are timed at the second and taken to cost in proportion."""
+PLAYED = (20, 220)
+"""Steps that an agent is watched for; the difference leaves out what the start takes."""
+GROUNDED = "lapo-256"
+"""Whose agent stands for all."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    """Per unit: a step, a frame."""
+    per_unit: float = 0.0
+    """Bytes on disk per unit."""
+    each: float | int = 0
+    """Bytes on disk for each piece, however long it takes."""
+
+
+class Calibration:
+    """Runs every part shortly in a folder of its own; what one part needs of another is made once."""
+
+    def __init__(self, folder: Path, root: Path, size: str) -> None:
+        self.folder, self.root, self.size, self.chosen = folder, root, size, preset(size)
+        self.known: dict[str, Cost] = {}
+
+    def cost(self, kind: str) -> Cost:
+        """The cost of a kind of work, such as 'lam flam-4' or 'clone'."""
+        if kind not in self.known:
+            first, _, rest = kind.partition(" ")
+            self.known[kind] = getattr(self, f"_{first}")(rest)
+        return self.known[kind]
+
+    @cached_property
+    def store(self) -> Store:
+        plan = dataclasses.replace(collection_of(self.size, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
+        began = time.perf_counter()
+        store = collect(dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1)
+        self.known["collect"] = self._made(store, began)
+        return store
+
+    def _collect(self, rest: str) -> Cost:
+        return self.known["collect"] if self.store else Cost(0.0)
+
+    def _draw(self, what: str) -> Cost:
+        began = time.perf_counter()
+        if what == "digits":
+            plan = dataclasses.replace(self.chosen.mnist, sequences=21 * 5)
+            return self._made(make_moving_mnist(plan, self.folder / "digits"), began)
+        world = dataclasses.replace(recorded_collection(self.store).world, difficulty="vanilla")
+        began = time.perf_counter()
+        return self._made(render(self.store, world, self.folder / "again", 1), began)
+
+    def _made(self, store: Store, began: float) -> Cost:
+        return Cost((time.perf_counter() - began) / store.rows, weigh(store.path) / store.rows)
+
+    def _tokenizer(self, what: str) -> Cost:
+        if what == "of frames":
+            training, frames = self.chosen.frame_training, self.chosen.frame_tokenizer
+            return self._trained("frames", training, lambda *a: train_frame_tokenizer(self.store, HALF, frames, *a))
+        digits = what.endswith("(digits)")
+        config = self.chosen.digit_tokenizer if digits else self.chosen.tokenizer
+        config = dataclasses.replace(config, method=what.partition(" ")[0], warmup=1)
+        training = self.chosen.digit_training if digits else self.chosen.tokenizer_training
+        if digits:
+            self.cost("draw digits")
+        store = Store(self.folder / "digits") if digits else self.store
+        name = f"tokenizer-{what}"
+        return self._trained(name, training, lambda *a: train_tokenizer(store, HALF, config, *a))
+
+    def _lam(self, method: str) -> Cost:
+        config, training, base = self.chosen.lam[method], self.chosen.lam_training[method], None
+        needed = {"hilam": f"lam {lams.LOW['hilam']}"}.get(method)
+        if isinstance(config, OTFConfig):
+            needed, base = "tokenizer otf", self.folder / "tokenizer-otf"
+        elif isinstance(config, FlamConfig):
+            needed, base = "tokenizer of frames", self.folder / "frames"
+        elif needed:
+            base = self.folder / lams.LOW[method]
+        if needed:
+            self.cost(needed)
+        eyes = lams.eyes_of(self.root, self.size, lams.Job(method, ""))
+        online = eyes is not None and not self.chosen.featured
+
+        def train(*a: Any) -> None:
+            short, hardware, out, begin, step = a
+            train_lam(
+                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online,
+                on_start=begin, on_step=step,
+            )  # fmt: skip
+
+        return self._trained(method, training, train)
+
+    def _dino(self, rest: str) -> Cost:
+        eyes, began = lams.eyes_of(self.root, self.size, lams.Job("otf-lam-dino", "")), time.perf_counter()
+        if eyes is None:
+            return Cost(0.0)
+        column = store_features(self.store, eyes, HELD)
+        rows = len(HELD) * LENGTH
+        return Cost((time.perf_counter() - began) / rows, weigh(column.path) / rows)
+
+    def _latents(self, method: str) -> Cost:
+        self.cost(f"lam {method}")
+        eyes, began = lams.eyes_of(self.root, self.size, lams.Job(method, "")), time.perf_counter()
+        column = label_store(self.store, self.folder / method, eyes, [OTHER])
+        rows = LENGTH
+        return Cost((time.perf_counter() - began) / rows, weigh(column.path) / rows)
+
+    @cached_property
+    def agent(self) -> dict[str, Cost]:
+        """A whole agent: what its clone and its decoder cost."""
+        self.cost(f"lam {GROUNDED}")
+        config, out, watches = self.chosen.policy, self.folder / "agent", {}
+        scale = config.clone.batch / timed(config.clone.batch)
+        # Decoders are small: they are timed as they are.
+        decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
+        config = dataclasses.replace(config, clone=shorten(config.clone), decode=decode)
+
+        def part(name: str, unit: str = "") -> Callable[[int, int], None]:
+            watches[name] = Watch()
+            return lambda done, total: watches[name].step(1)
+
+        task = Task(self.store, 1, config, self.chosen.hardware, out, on_part=part)
+        train_agent(task, self.folder / GROUNDED, None, "decode")
+        return {
+            name: Cost(watches[name].seconds * times, 0.0, weigh(out / name))
+            for name, times in {"clone": scale, "decoder": 1.0}.items()
+        }
+
+    def _clone(self, rest: str) -> Cost:
+        return self.agent["clone"]
+
+    def _decoder(self, rest: str) -> Cost:
+        return self.agent["decoder"]
+
+    def _play(self, rest: str) -> Cost:
+        self.cost("clone")
+        world, spent = recorded_collection(self.store).world, []
+        for steps in PLAYED:
+            began = time.perf_counter()
+            play(self.folder / "agent", world, EVALUATION, 1, 1, steps)
+            spent.append(time.perf_counter() - began)
+        return Cost((spent[1] - spent[0]) / (PLAYED[1] - PLAYED[0]))
+
+    def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
+        """The cost of a step of a training, which is given its settings and what to call."""
+        watch, out = Watch(), self.folder / name
+        train(shorten(training), self.chosen.hardware, out, lambda done, total: watch.step(0), watch.step)
+        return Cost(watch.seconds * training.batch / timed(training.batch), 0.0, weigh(out))
+
+
+HALF, HELD, OTHER = [0, 1], [2], 3
+"""Few, for frozen networks read them all."""
+
+
+class Watch:
+    """Hears of every step and tells what one takes."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def step(self, count: int) -> None:
+        self.times.append(time.perf_counter())
+
+    @property
+    def seconds(self) -> float:
+        """The median, which leaves out the first steps' preparations."""
+        return statistics.median(b - a for a, b in zip(self.times, self.times[1:], strict=False))
+
+
+def timed(batch: int) -> int:
+    return batch if batch <= LARGE else SMALL
+
+
+def shorten(training: TrainConfig) -> TrainConfig:
+    return dataclasses.replace(training, steps=STEPS, batch=timed(training.batch), log_every=STEPS, save_every=STEPS)
+
+
+def weigh(folder: Path) -> int:
+    """Bytes of a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

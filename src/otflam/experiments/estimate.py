@@ -1,0 +1,151 @@
+"""What a plan will cost: a few real steps of everything in it are timed and weighed on this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otflam.core.errors import UserError
+from otflam.data.moving_mnist import DEFAULT_SEQUENCES
+from otflam.experiments import agents, lams
+from otflam.experiments.calibration import Calibration, Cost
+from otflam.experiments.cells import Site, Task
+from otflam.experiments.datasets import DIGITS, VANILLA, collection_of
+from otflam.experiments.tokenizers import training_of
+from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
+from otflam.presets import preset
+
+PROBE_SECONDS = 6.0
+"""All probes of one cell of alignment, measured at laptop size; hardly anything beside the rest."""
+EPISODE = 1000
+"""Steps of an episode to its time limit, in every task of the suite."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the work that is done once for all cells that need it."""
+
+    key: Any
+    kind: str
+    """What it is like: pieces of one kind cost the same per unit."""
+    amount: float | int
+    """Steps, frames or probes."""
+
+
+def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], None]) -> Iterator[str]:
+    """Lines that tell what is missing, its time and its disk."""
+    missing = [tasks[number] for number in site.missing(tasks)]
+    yield f"{len(tasks)} cells, {len(tasks) - len(missing)} recorded, {len(missing)} to do"
+    if not missing:
+        return
+    pieces = dict.fromkeys(piece for task in missing for piece in pieces_of(site, task))
+    kinds = list(dict.fromkeys(piece.kind for piece in pieces))
+    costs: dict[str, Cost | None] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        calibration = Calibration(Path(folder), site.root, site.size)
+        for number, kind in enumerate(kinds):
+            try:
+                costs[kind] = Cost(PROBE_SECONDS) if kind == "probes" else calibration.cost(kind)
+            except UserError as error:
+                costs[kind] = None
+                yield f"{kind}: unknown, for {error}"
+            on_part(number + 1, len(kinds))
+    yield f"{'part':28} {'times':>6} {'amount':>14} {'hours':>8} {'GB':>8}"
+    hours, disk = defaultdict[str, float](float), defaultdict[str, float](float)
+    for kind in kinds:
+        alike = [piece for piece in pieces if piece.kind == kind]
+        amount, cost = sum(piece.amount for piece in alike), costs[kind]
+        if cost is not None:
+            hours[kind] = cost.seconds * amount / 3600
+            disk[kind] = (cost.per_unit * amount + cost.each * len(alike)) / 1e9
+        told = [f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"]
+        yield f"{kind:28} {len(alike):6} {amount:14,.0f} {told[0]}"
+    total = sum(hours.values())
+    yield (
+        f"about {total:,.1f} hours of one core (or GPU), {total / site.workers:,.1f} with {site.workers} at a time "
+        f"that do not slow each other, and {sum(disk.values()):,.1f} GB"
+    )
+
+
+def pieces_of(site: Site, task: Task) -> Iterator[Piece]:
+    """Everything that a task needs and that may have to be made."""
+    size, job = site.size, task.job
+    for name in task.needs:
+        if not site.has(name):
+            yield from data_pieces(size, name)
+    if task.kind == "tokenizers":
+        yield tokenizer_piece(size, job.source, job.model, job.seed)
+    elif task.kind == "lams":
+        yield from lam_pieces(size, job)
+    elif task.kind == "alignments":
+        model = lams.Job(job.method, job.data)
+        yield from lam_pieces(size, model)
+        yield label_piece(size, model)
+        yield Piece(task, "probes", 1)
+    else:
+        yield from agent_pieces(size, job)
+
+
+def data_pieces(size: str, name: str) -> Iterator[Piece]:
+    chosen = preset(size)
+    if name in DIGITS:
+        yield Piece(name, "draw digits", (chosen.mnist.sequences or DEFAULT_SEQUENCES["train"]) * chosen.mnist.frames)
+        return
+    if name.endswith(VANILLA):
+        yield from data_pieces(size, name.removesuffix(VANILLA))
+    yield Piece(name, "draw again" if name.endswith(VANILLA) else "collect", frames(size))
+
+
+def frames(size: str) -> int:
+    """Frames of a data set of one task."""
+    plan = collection_of(size, "")
+    return plan.episodes * (plan.steps or EPISODE)
+
+
+def tokenizer_piece(size: str, source: str, model: Any, seed: int) -> Piece:
+    kind = f"tokenizer {model.method}" + (" (digits)" if source in DIGITS else "")
+    return Piece(("tokenizer", source, model, seed), kind, training_of(size, source, seed).steps)
+
+
+def lam_pieces(size: str, job: lams.Job) -> Iterator[Piece]:
+    """A latent action model and what it stands on."""
+    chosen = preset(size)
+    config = chosen.lam[job.method]
+    if isinstance(config, OTFConfig):
+        yield tokenizer_piece(size, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
+    if isinstance(config, FlamConfig):
+        yield Piece(("frames", job.data), "tokenizer of frames", chosen.frame_training.steps)
+    if isinstance(config, DinoConfig) and chosen.featured:
+        share = (chosen.featured + lams.HELD_OUT) / chosen.collection.episodes
+        yield Piece(("features", job.data), "dino features", share * frames(size))
+    if job.method in lams.LOW:
+        yield from lam_pieces(size, lams.low_of(job))
+    yield Piece(job, f"lam {job.method}", lams.training_for(size, job).steps)
+
+
+def label_piece(size: str, job: lams.Job) -> Piece:
+    return Piece(("latents", job), f"latents {job.method}", frames(size))
+
+
+def agent_pieces(size: str, job: agents.Job) -> Iterator[Piece]:
+    """An agent and what it plays."""
+    config, way = agents.config_of(size, job), job.method.partition("+")[2]
+    clones = {"idm": 2, "labels-only": 1, "all-actions": 1}.get(job.method, int(way == "relabel"))
+    if clones:
+        yield Piece((job, "clone"), "clone", clones * config.clone.steps)
+    if agents.has_lam(job):
+        model = agents.lam_job(job)
+        yield from lam_pieces(size, model)
+        yield label_piece(size, model)
+        if way != "relabel":
+            yield Piece((model, job.seed, "clone"), "clone", config.clone.steps)
+        if way == "finetune":
+            yield Piece((job, "finetune"), "clone", config.finetune.steps)
+        else:
+            yield Piece((job, "decoder"), "decoder", config.decode.steps)
+    worlds = 1 if job.data.endswith(VANILLA) or job.method in agents.POLICIES else 2
+    yield Piece((job, "play"), "play", worlds * preset(size).evaluated * (preset(size).played or EPISODE))

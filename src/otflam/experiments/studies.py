@@ -1,0 +1,146 @@
+"""Every table and figure of the paper, and our own, as a plan of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from otflam.data.store import Store
+from otflam.experiments import agents, tokenizers
+from otflam.experiments.cells import KINDS, Site, Task
+from otflam.experiments.datasets import CONTROL, DIGITS, NOISY
+from otflam.experiments.pictures import draw_vocabulary
+from otflam.presets import preset
+from otflam.report.vocabulary import draw_strips
+from otflam.tokenizer.build import load_tokenizer, motion_clips
+
+ORDER = 2
+"""Of the motion that pictures show: the paper's choice."""
+STORY = "cheetah-run" + NOISY
+"""The data set of the demo's latent actions and policies."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """One of the paper's results."""
+
+    about: str
+    tasks: Callable[[str], list[Task]]
+    """The cells of a preset."""
+    tables: tuple[str, ...] = ()
+    """Tables that are made of them."""
+    draw: Callable[[Site], Iterator[Path]] = lambda site: iter(())
+    """Pictures that need more than records."""
+
+
+def planned(kind: str, experiment: str) -> Callable[[str], list[Task]]:
+    """All jobs of an experiment."""
+    return lambda size: [Task(kind, job) for job in KINDS[kind].plan(size, experiment)]
+
+
+def baseline_tasks(size: str) -> list[Task]:
+    """Models first, so that no policy waits for one."""
+    return planned("lams", "lam")(size) + planned("agents", "control")(size)
+
+
+def convergence_tasks(size: str) -> list[Task]:
+    """Curves of cloning, and of decoding at every budget."""
+    worlds, main, first = agents.distracting(size), agents.GROUNDED, preset(size).compared[0]
+    cloned = [task for task in planned("agents", "control")(size) if task.job.labels == first]
+    return [
+        task
+        for task in planned("alignments", "alignment")(size) + cloned
+        if task.job.data in worlds and task.job.method in main
+    ]
+
+
+def picture_tasks(size: str) -> list[Task]:
+    """The tokenizers that pictures are drawn with."""
+    tasks = planned("tokenizers", "transfer")(size)
+    return [task for task in tasks if task.job.seed == 0 and task.job.model.motion.order == ORDER]
+
+
+def all_tasks(size: str) -> list[Task]:
+    """Everything once, the cheap and telling first."""
+    every = [task for name, study in STUDIES.items() if name != "all" for task in study.tasks(size)]
+    return list(dict.fromkeys(every))
+
+
+def demo_tasks(size: str) -> list[Task]:
+    """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
+    first = preset(size).compared[0]
+    words = [task for task in picture_tasks(size) if task.job.source in CONTROL]
+    models = [task for task in planned("lams", "lam")(size) if task.job.data == STORY]
+    played = [
+        task
+        for task in planned("agents", "control")(size)
+        if task.job.data == STORY and task.job.seed == 0 and task.job.labels in (0, first)
+    ]
+    wanted = {"otf-lam-pixel", "lapo-256", *agents.REFERENCES, *agents.BOUNDS}
+    return words + [task for task in models + played if task.job.method in wanted]
+
+
+def draw_pictures(site: Site) -> Iterator[Path]:
+    """Appendix D: motion inputs, the codebook, codes in place, and strips on bodies and digits never seen."""
+    for pair in (CONTROL, DIGITS):
+        yield from draw_vocabularies(site, pair)
+
+
+def draw_vocabularies(site: Site, pair: tuple[str, str]) -> Iterator[Path]:
+    """Pictures of what was learned on the first data set of a pair, and of its transfer to the second."""
+    source, target = pair
+    jobs = {task.job.model.method: task.job for task in picture_tasks(site.size) if task.job.source == source}
+    folders = {
+        method: tokenizers.trained(site.root, site.size, source, job.model, job.seed)[1] for method, job in jobs.items()
+    }
+    data, out = site.root / "data", site.root / "pictures"
+    yield from draw_vocabulary(data / source, folders["otf"], folders["monolithic"], out / source)
+    models = {method: load_tokenizer(folder) for method, folder in folders.items()}
+    clips = motion_clips(Store(data / target), models["otf"].config)
+    yield draw_strips(models, clips, f"Learned on {source}, applied to {target}", out / f"{source}-to-{target}.png")
+
+
+STUDIES = {
+    "transfer": Study(
+        "motion vocabularies applied to other bodies and digits (Table 1, figure dcs_transfer)",
+        planned("tokenizers", "transfer"),
+        ("transfer",),
+    ),
+    "pictures": Study(
+        "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", picture_tasks, (), draw_pictures
+    ),
+    "tokenizer": Study(
+        "codes of every vocabulary size and what the paper left open (ours)",
+        planned("tokenizers", "tokenizer"),
+        ("tokenizer",),
+    ),
+    "carrier": Study(
+        "what codes of moving digits know: the motion, not the digit (ours)",
+        planned("tokenizers", "carrier"),
+        ("carrier",),
+    ),
+    "lam": Study(
+        "every latent action model: does it use its latent? (ours)", planned("lams", "lam"), ("lam", "inside")
+    ),
+    "convergence": Study("cloning and decoding against steps (figure converge)", convergence_tasks, ()),
+    "alignment": Study(
+        "actions and distractors read from latents, with control rows (ours)",
+        planned("alignments", "alignment"),
+        ("alignment",),
+    ),
+    "baselines": Study(
+        "returns of all methods and references (Table full_baseline, figure combined_result)",
+        baseline_tasks,
+        ("baselines", "control"),
+    ),
+    "vocabulary": Study(
+        "returns against the size of the vocabulary (Table full_ksweep)",
+        planned("agents", "vocabulary"),
+        ("vocabulary",),
+    ),
+    "supervision": Study(
+        "returns against labelled episodes (Table supervision)", planned("agents", "supervision"), ("supervision",)
+    ),
+    "all": Study("all of these", all_tasks, (), draw_pictures),
+}

@@ -1,0 +1,180 @@
+"""What all figures share: numbers with their intervals, marks, legends, and files that are the same bytes each time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from otflam.core.files import replacing
+from otflam.evaluate.stats import bootstrap_interval
+from otflam.report.style import FIGURE, INK, PAPER, hexed
+
+Records = list[dict[str, Any]]
+VANILLA, NOISY = "-vanilla", "-noisy"
+SCALE = "The paper's data, models and training are far larger than ours: compare the order of methods, not numbers."
+METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
+"""Nothing in a file says when it was drawn or by which version."""
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A figure that is not written yet."""
+
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Earned:
+    """Returns of one method, mean and 95 % interval, bootstrapped over seeds and episodes."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: tuple[float, ...]
+    """Mean return of each seed."""
+
+    def times(self, factor: float) -> Earned:
+        return Earned(
+            factor * self.mean, factor * self.low, factor * self.high, tuple(factor * seed for seed in self.seeds)
+        )
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ({self.low:.1f} to {self.high:.1f})"
+
+
+def earned(records: Records) -> Earned:
+    """What the seeds of one method earned."""
+    return _earned(tuple(tuple(record["metrics"]["returns"]) for record in records))
+
+
+@cache
+def _earned(returns: tuple[tuple[float, ...], ...]) -> Earned:
+    low, high = bootstrap_interval(returns)
+    means = tuple(float(np.mean(group)) for group in returns)
+    return Earned(float(np.mean(means)), low, high, means)
+
+
+def values(records: Records, metric: str) -> list[float]:
+    """A number of each record that has it."""
+    found = [record["metrics"].get(metric) for record in records]
+    return [float(value) for value in found if value is not None]
+
+
+def complete(records: Iterable[dict[str, Any]], *metrics: str) -> Records:
+    """Records that have all of these numbers: those that are not finite are written as none."""
+    return [record for record in records if all(record["metrics"].get(metric) is not None for metric in metrics)]
+
+
+def usual(records: Iterable[dict[str, Any]]) -> Records:
+    """Records with the preset's vocabulary: other sizes are methods of their own."""
+    return [record for record in records if not record.get("codes")]
+
+
+def task_of(data: str) -> str:
+    """The task of a data set, whatever its world."""
+    return data.removesuffix(VANILLA).removesuffix(NOISY)
+
+
+def world_of(data: str) -> str:
+    """A data set's title."""
+    return f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
+
+
+def main_budget(records: Records) -> int:
+    """The budget of labels at which most methods are recorded, the smallest of equals; 0 if there is none."""
+    methods: dict[int, set[str]] = {}
+    for record in records:
+        if record["labels"]:
+            methods.setdefault(record["labels"], set()).add(record["method"])
+    return min(methods, key=lambda labels: (-len(methods[labels]), labels), default=0)
+
+
+def counted(groups: Iterable[Sequence[Any]], what: str) -> str:
+    """How many there are in each group: `3 seeds`, or `1 to 3 seeds` while some are missing."""
+    counts = sorted({len(group) for group in groups}) or [0]
+    told = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{told} {what if counts[-1] != 1 else what.removesuffix('s')}"
+
+
+def played(records: Records) -> str:
+    """How many episodes each seed played."""
+    return counted([record["metrics"]["returns"] for record in records], "episodes")
+
+
+def spread(wanted: Sequence[float], gap: float) -> list[float]:
+    """Places of labels at least `gap` apart, in their order and near to what is wanted."""
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    blocks: list[list[int]] = []
+    centres: list[float] = []
+    for index in order:
+        blocks.append([index])
+        centres.append(wanted[index])
+        while len(blocks) > 1 and centres[-1] - centres[-2] < gap * (len(blocks[-1]) + len(blocks[-2])) / 2:
+            last = blocks.pop()
+            centres.pop()
+            blocks[-1] += last
+            centres[-1] = sum(wanted[each] for each in blocks[-1]) / len(blocks[-1])
+    places = [0.0] * len(wanted)
+    for block, centre in zip(blocks, centres, strict=True):
+        for rank, index in enumerate(block):
+            places[index] = centre + gap * (rank - (len(block) - 1) / 2)
+    return places
+
+
+def draw_interval(axis: Axes, x: float, low: float, high: float) -> None:
+    """A whisker with a rim, so that it is seen on dark bars too."""
+    for colour, width in ((hexed(PAPER), 2.8), (hexed(INK), 1.2)):
+        axis.plot([x, x], [low, high], color=colour, linewidth=width, solid_capstyle="butt", zorder=4)
+
+
+def draw_paper(axis: Axes, x: float, y: float, label: str) -> None:
+    """What the paper prints, as a hollow diamond."""
+    look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 5, "markeredgewidth": 1.0}
+    axis.plot([x], [y], label=label, zorder=6, markerfacecolor="white", markeredgecolor=hexed(INK), **look)
+
+
+def draw_seeds(axis: Axes, x: float, heights: Sequence[float], width: float) -> None:
+    """One small dot for each seed, side by side."""
+    places = x + width * (np.arange(len(heights)) - (len(heights) - 1) / 2) / max(len(heights), 3)
+    axis.scatter(places, heights, s=9, color=hexed(INK), edgecolors=hexed(PAPER), linewidths=0.5, zorder=5)
+
+
+def legend_below(figure: Figure, axes: Iterable[Axes], most: int) -> None:
+    """One legend for all parts, each name once, in full rows of at most `most`."""
+    handles: dict[str, Artist] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if handles:
+        rows = math.ceil(len(handles) / most)
+        columns = math.ceil(len(handles) / rows)
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)
+
+
+def settle(figure: Figure) -> None:
+    """Round what the layout found: its last bits vary, and names inside an SVG are made of them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axis in figure.axes:
+        left, bottom, width, height = (round(float(value), 4) for value in axis.get_position().bounds)
+        axis.set_position((left, bottom, width, height))
+
+
+def write_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure in the format that its name tells, PNG if it tells none."""
+    kind = "svg" if path.suffix == ".svg" else "png"
+    with matplotlib.rc_context(FIGURE), replacing(path) as temporary:
+        settle(figure)
+        figure.savefig(temporary, format=kind, metadata=METADATA[kind])
+    return path

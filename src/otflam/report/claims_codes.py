@@ -1,0 +1,77 @@
+"""Verdicts on motion codes: do they transfer, and do they know the motion but not what moves?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from otflam.evaluate.stats import estimate
+from otflam.report.canvas import complete, values
+from otflam.report.figures_transfer import BODY, DIGITS
+from otflam.report.judging import Verdict, judged, side, signed, unmeasured
+from otflam.report.markdown import chosen
+from otflam.report.tables import PAPER_DROP
+
+CHANCE = 0.2
+"""How often one of five digits is guessed."""
+CLAIMS = {
+    BODY: "Codes of OTF redraw the motion of another body with a smaller error than monolithic codes",
+    DIGITS: "Codes of OTF redraw the motion of other digits with a smaller error than monolithic codes",
+}
+DIFFERENCES = {2: "second differences", 1: "first differences"}
+
+
+def judge_codes(folder: Path, size: str) -> list[Verdict]:
+    """Both transfers at both orders, and what codes know of the digit."""
+    return [
+        *(judge_transfer(folder, size, task, order) for task in CLAIMS for order in DIFFERENCES),
+        judge_carrier(folder, size),
+    ]
+
+
+def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
+    claim = f"{CLAIMS[task]} ({DIFFERENCES[order]})"
+    how = (
+        "Normalised error on the target, monolithic minus OTF at the same seed; 95 % interval over seeds (Student's "
+        "t): holds if it lies above 0, fails if below, else open. The drop of the plain error, by which the paper "
+        "judges, also depends on how much source and target move."
+    )
+    drops = {method: PAPER_DROP[method, order] for method in ("otf", "monolithic")}
+    paper = f"drop {drops['otf']} % against {drops['monolithic']} %" if task == BODY else "–"
+    records = complete(chosen(folder, "transfer", size), "target_nmse", "drop")
+    by = {(r["method"], r["seed"]): r for r in records if (r["task"], r["order"]) == (task, order)}
+    seeds = [seed for method, seed in by if method == "otf" and ("monolithic", seed) in by]
+    if not seeds:
+        return unmeasured(claim, paper, how, "both tokenizers at one seed")
+    otf, other = ([by[method, seed] for seed in seeds] for method in ("otf", "monolithic"))
+    pairs = zip(values(otf, "target_nmse"), values(other, "target_nmse"), strict=True)
+    gap = estimate([theirs - ours for ours, theirs in pairs])
+    errors = [estimate(values(each, "target_nmse")).mean for each in (otf, other)]
+    fell = [100 * estimate(values(each, "drop")).mean for each in (otf, other)]
+    ours = (
+        f"error {errors[0]:.3f} against {errors[1]:.3f}, monolithic minus OTF {signed(gap)} (seeds: {gap.count}); "
+        f"drop of the plain error {fell[0]:.1f} % against {fell[1]:.1f} %"
+    )
+    return Verdict(claim, ours, paper, judged([side(gap)]), how)
+
+
+def judge_carrier(folder: Path, size: str) -> Verdict:
+    claim = "Codes of OTF know the motion and not the digit that moves"
+    how = (
+        "Linear probes of how often each code occurs. Holds if they read the motion of unseen digits better than from "
+        "raw motion and the digit no better than by chance, fails if one is clearly not so, else open; 95 % intervals "
+        "over seeds (Student's t)."
+    )
+    names = [f"{name}_accuracy" for name in ("histogram_motion", "histogram_digit", "raw_motion", "raw_digit")]
+    found = complete((r for r in chosen(folder, "carrier", size) if r["method"] == "otf"), *names)
+    if not found:
+        return unmeasured(claim, "–", how, "the probes of OTF's codes")
+    motion, digit, raw_motion, raw_digit = (values(found, name) for name in names)
+    gap = estimate([ours - raw for ours, raw in zip(motion, raw_motion, strict=True)])
+    leak = estimate([value - CHANCE for value in digit])
+    # An interval that holds chance is what the claim asks for, unlike one that holds no gain.
+    innocent = -1 if side(leak) > 0 else 0 if leak.count < 2 else 1
+    ours = (
+        f"motion {estimate(motion)} (raw motion {estimate(raw_motion).mean:.3f}), digit {estimate(digit)} (chance "
+        f"{CHANCE}, raw motion {estimate(raw_digit).mean:.3f}); seeds: {len(found)}"
+    )
+    return Verdict(claim, ours, "–", judged([side(gap), innocent]), how)

@@ -1,0 +1,226 @@
+"""What the explorer of the report shows: frames, motion, codes and predictions of a few episodes, ready for a page.
+
+Pictures become sprite sheets, one for each episode and kind, and everything else numbers in JSON. Nothing is written:
+codes are computed anew for the few frames that are shown.
+
+Axes: n frames, h w pixels, p patches, i j pixels of a patch.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from einops import rearrange, reduce
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+
+from otflam.core.batch import Batch
+from otflam.core.errors import UserError
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.lam.model import LAM
+from otflam.report.runs import Found, find_runs
+from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
+from otflam.tokenizer.build import motion_clips
+from otflam.tokenizer.model import OTF
+
+DATA_SETS, EPISODES, FRAMES = 2, 2, 120
+"""How much is shown at most: data sets, episodes of each, frames of each."""
+SIDE = 96
+"""Pixels of a shown frame at most: a page must stay small."""
+QUALITY = 90
+"""Of the pictures; 100 is the best."""
+NEAREST = 6
+"""Motion patches that stand for a code."""
+LOUD = 0.98
+"""Share of the patches that move less than what is shown as full motion."""
+Pictures = UInt8[np.ndarray, "n h w 3"]
+
+
+@dataclass(frozen=True)
+class Sprite:
+    """Pictures of one size in rows, as one image inside the page."""
+
+    src: str
+    columns: int
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a method draws for every frame, and how wrong it is."""
+
+    method: str
+    stride: int
+    """Steps from the frame to what is predicted."""
+    pictures: Sprite
+    errors: list[float]
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Consecutive frames of an episode."""
+
+    number: int
+    first: int
+    """Time of the first frame in the episode."""
+    count: int
+    held_out: bool
+    frames: Sprite
+    """As many as `count`, and those that come after, up to the farthest that is predicted."""
+    motion: Sprite
+    codes: str
+    """For every frame the code of every patch, row by row: bytes in base64."""
+    movement: str
+    """The same for how much moves there, 255 being much."""
+    predictions: list[Prediction]
+    copied: dict[int, list[float]]
+    """Errors of predicting no change, by stride."""
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """A row of pictures for each code: its nearest patches, then its effect."""
+
+    pictures: Sprite
+    shares: list[float]
+    known: list[int]
+    """How many patches each code has to show."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    name: str
+    about: str
+    grid: int
+    stride: int
+    """Steps over which motion is seen."""
+    colours: list[str]
+    atlas: Atlas
+    episodes: list[Episode]
+
+
+def make_explorer(root: Path | None, on_part: Callable[[str], None] = lambda text: None) -> list[DataSet]:
+    """What can be shown of the data sets and models under a folder, which may be nothing."""
+    sets: list[DataSet] = []
+    for found in find_runs(root, on_part) if root is not None and root.is_dir() else ():
+        name = found.store.path.name
+        on_part(f"{name}: {', '.join(found.models) or 'codes only'}")
+        try:
+            sets.append(show_data_set(found))
+        except UserError as error:
+            on_part(f"left out {name}: {error.problem}")
+        if len(sets) == DATA_SETS:
+            break
+    return sets
+
+
+@torch.inference_mode()
+def show_data_set(found: Found) -> DataSet:
+    store, tokenizer = found.store, found.tokenizer
+    atlas = show_atlas(tokenizer, motion_clips(store, tokenizer.config))
+    held = found.held_out[:EPISODES]
+    episodes = [show_episode(found, index, bool(held)) for index in held or range(min(EPISODES, len(store)))]
+    colours = [f"#{bytes(colour).hex()}" for colour in code_colours(tokenizer.codes)]
+    config = tokenizer.config
+    return DataSet(store.path.name, describe(store), config.grid, config.motion.stride, colours, atlas, episodes)
+
+
+def describe(store: Store) -> str:
+    """A data set in a few words."""
+    world, height = store.config.get("world"), store.columns["frames"].shape[0]
+    facts = [f"{len(store)} episodes", f"{height} pixels"]
+    if world is not None:
+        plain = world["difficulty"] == "vanilla"
+        facts.insert(0, "no distractors" if plain else f"distractors: {world['difficulty'].replace('_', ' ')}")
+        facts.insert(0, world["task"])
+    return ", ".join(facts)
+
+
+def show_atlas(tokenizer: OTF, clips: Clips) -> Atlas:
+    entries = make_atlas(tokenizer, clips, shown=NEAREST)
+    blank = np.full_like(entries[0].effect, 127)
+    rows = [[*entry.nearest, *[blank] * (NEAREST - len(entry.nearest)), entry.effect] for entry in entries]
+    pictures = np.stack([picture for row in rows for picture in row])
+    sheet = as_sprite(pictures, NEAREST + 1, exact=True)
+    return Atlas(sheet, [round(entry.share, 5) for entry in entries], [len(entry.nearest) for entry in entries])
+
+
+def show_episode(found: Found, index: int, held_out: bool) -> Episode:
+    """The middle of an episode, as far as all models can see around every frame."""
+    store, tokenizer = found.store, found.tokenizer
+    wanted = {0, *tokenizer.config.motion.offsets, *(at for model in found.models.values() for at in model.offsets)}
+    clips = Clips(store, sorted(wanted), (), [index])
+    count = min(FRAMES, len(clips))
+    begin = (len(clips) - count) // 2
+    first = begin - min(wanted)
+    batch = clips.gather(np.arange(begin, begin + count))
+    frames = np.array(store.episode(index, "frames")[first : first + count + max(wanted)])
+    _, signal = tokenizer.observe(batch)
+    size, strides = tokenizer.config.patch, {model.stride for model in found.models.values()}
+    return Episode(
+        index,
+        first,
+        count,
+        held_out,
+        as_sprite(np.broadcast_to(frames, (*frames.shape[:3], 3))),
+        as_sprite(np.stack([show_motion(picture) for picture in signal])),
+        as_text(tokenizer.encode(signal).numpy().astype(np.uint8)),
+        as_text(movement(signal, size)),
+        [predict(name, model, batch) for name, model in found.models.items()],
+        {stride: errors(batch.images(0), batch.images(stride)) for stride in sorted(strides)},
+    )
+
+
+def movement(signal: Float[Tensor, "n m h w"], patch: int) -> UInt8[np.ndarray, "n p"]:
+    """How much moves in every patch, beside what moves much in this episode."""
+    power = reduce(signal.square(), "n m (u i) (v j) -> n u v", "mean", i=patch, j=patch).sqrt()
+    loud = np.quantile(power.numpy(), LOUD)
+    return rearrange((255 * power / max(float(loud), 1e-6)).clamp(0, 255).byte(), "n u v -> n (u v)").numpy()
+
+
+def predict(name: str, model: LAM, batch: Batch) -> Prediction:
+    """The future of every transition, with the latent action that the model itself names it by."""
+    seen = model.look(batch)
+    drawn = model.imagine(seen, model.name(seen))
+    pictures = np.stack([show_frame(picture) for picture in drawn.clamp(0, 1)])
+    return Prediction(name, model.stride, as_sprite(pictures), errors(drawn, model.future(batch)))
+
+
+def errors(guess: Float[Tensor, "n c h w"], truth: Float[Tensor, "n c h w"]) -> list[float]:
+    """Mean squared error of each frame, as the tables have it over many."""
+    return [float(f"{error:.4g}") for error in (guess - truth).square().mean((1, 2, 3)).tolist()]
+
+
+def as_sprite(pictures: Pictures, columns: int | None = None, exact: bool = False) -> Sprite:
+    """One image of many; those that must keep every pixel are `exact`."""
+    columns = columns or math.ceil(len(pictures) ** 0.5)
+    height, width = pictures.shape[1:3]
+    if max(height, width) > SIDE:
+        scale = SIDE / max(height, width)
+        height, width = round(scale * height), round(scale * width)
+        small = [Image.fromarray(picture).resize((width, height), Image.Resampling.BOX) for picture in pictures]
+        pictures = np.stack([np.asarray(picture) for picture in small])
+    blank = np.zeros((-len(pictures) % columns, height, width, 3), np.uint8)
+    rows = rearrange(np.concatenate([pictures, blank]), "(r c) h w k -> (r h) (c w) k", c=columns)
+    kind, options = ("PNG", {"optimize": True}) if exact else ("WEBP", {"quality": QUALITY, "method": 4})
+    stream = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(rows)).save(stream, kind, **options)
+    return Sprite(as_uri(f"image/{kind.lower()}", stream.getvalue()), columns, width, height)
+
+
+def as_uri(kind: str, data: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def as_text(values: UInt8[np.ndarray, "n p"]) -> str:
+    return base64.b64encode(values.tobytes()).decode()

@@ -1,0 +1,52 @@
+"""The figures of the report, from records alone, each as SVG and PNG and the same bytes whenever it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+from otflam.report.canvas import Sketch, write_figure
+from otflam.report.curves import sketch_convergence
+from otflam.report.figures_latents import sketch_alignment, sketch_health, sketch_leakage
+from otflam.report.figures_returns import sketch_returns, sketch_worlds
+from otflam.report.figures_sweeps import sketch_supervision, sketch_vocabulary
+from otflam.report.figures_transfer import sketch_transfer
+from otflam.report.style import FIGURE
+
+FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
+    "transfer": sketch_transfer,
+    "returns": sketch_returns,
+    "worlds": sketch_worlds,
+    "convergence": sketch_convergence,
+    "supervision": sketch_supervision,
+    "vocabulary": sketch_vocabulary,
+    "alignment": sketch_alignment,
+    "leakage": sketch_leakage,
+    "health": sketch_health,
+}
+"""Who draws what; none is drawn while its records are missing."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure in its two formats."""
+
+    name: str
+    caption: str
+    svg: Path
+    png: Path
+
+
+def draw_figures(records: Path, size: str, out: Path) -> list[Drawn]:
+    """Draw every figure that the records of a preset suffice for."""
+    drawn = []
+    for name, sketch in FIGURES.items():
+        with matplotlib.rc_context(FIGURE):
+            found = sketch(records, size)
+        if found is not None:
+            svg, png = (write_figure(found.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
+            drawn.append(Drawn(name, found.caption, svg, png))
+    return drawn

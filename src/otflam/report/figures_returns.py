@@ -1,0 +1,195 @@
+"""What agents earn: every method between floor and ceiling, and what distractors cost it (figure combined_result)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from otflam.report.canvas import (
+    SCALE,
+    VANILLA,
+    Earned,
+    Records,
+    Sketch,
+    counted,
+    draw_interval,
+    draw_paper,
+    draw_seeds,
+    earned,
+    legend_below,
+    main_budget,
+    played,
+    spread,
+    task_of,
+    usual,
+)
+from otflam.report.markdown import chosen, group
+from otflam.report.policy_tables import WITHOUT_LABELS, named
+from otflam.report.published import BASELINES
+from otflam.report.style import MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
+
+LINES = {"random": "random", "labels-only": "labels alone", "all-actions": "all actions"}
+"""What methods are compared with, drawn as lines."""
+TOP = "all-actions"
+"""The ceiling of what can be learned from the same frames."""
+PALE = 0.4
+"""How much colour the bars without distractors have."""
+GAP = 0.075
+"""Least distance of two names at the side, as a share of the height."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: what it shows and how it looks."""
+
+    value: Earned
+    colour: str
+    hatch: str
+    width: float
+    label: str | None = None
+
+
+def sketch_returns(folder: Path, size: str) -> Sketch | None:
+    """Bars of every method at the main budget, with distractors; floor, labels alone and ceiling as lines."""
+    records = usual(record for record in chosen(folder, "control", size) if not record["task"].endswith(VANILLA))
+    labels = main_budget(records)
+    records = [record for record in records if record["labels"] in (0, labels)]
+    groups = group(records, "task", "method")
+    methods = _compared({method for _, method in groups})
+    tasks = sorted({task for task, _ in groups})
+    if not methods or not tasks:
+        return None
+    names = {record["method"]: named(record) for record in records}
+    figure = Figure(figsize=(2.6 + 0.56 * max(len(methods), 6), 0.9 + 2.4 * len(tasks)), layout="constrained")
+    axes = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
+    for axis, task in zip(axes, tasks, strict=True):
+        found = {method: part for (data, method), part in groups.items() if data == task}
+        _draw_returns(axis, task, methods, found)
+    _name_bars(axes, [names[method] for method in methods])
+    legend_below(figure, axes, 4)
+    caption = (
+        f"Return with distractors and {labels} labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
+        f"{played(records)} each). Bars: mean; whiskers: 95 % interval, bootstrapped over seeds and episodes; dots: "
+        "seeds. Lines, each in its interval: random play, cloning the labels alone, cloning all true actions. "
+        f"Diamonds: the paper's returns with 32 labelled trajectories. {SCALE}"
+    )
+    return Sketch(figure, caption)
+
+
+def _compared(methods: set[str]) -> list[str]:
+    """Methods that are drawn as bars, in their order."""
+    return sorted(methods - {*WITHOUT_LABELS, *LINES}, key=place_of)
+
+
+def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Records]) -> None:
+    """One task: its bars, its lines and the expert as a number."""
+    references = {method: earned(found[method]) for method in LINES if method in found}
+    paper = BASELINES.get(task_of(task), {})
+    bars = {method: earned(found[method]) for method in methods if method in found}
+    shown = [value for each in (*bars.values(), *references.values()) for value in (each.mean, each.high)]
+    shown += [seed for each in bars.values() for seed in each.seeds]
+    top = 1.08 * max(shown, default=0.0) or 1.0  # a cheetah that does not run earns nothing at all
+    axis.set(xlim=(-0.6, len(methods) - 0.4), ylim=(0, top), ylabel="return")
+    for place, method in enumerate(methods):
+        if method in bars:
+            draw_bar(axis, float(place), Bar(bars[method], colour_of(method), hatch_of(method), 0.66))
+        else:
+            axis.text(place, 0.04 * top, "no record", rotation=90, ha="center", color=hexed(MUTED), fontsize=7)
+        if method in paper:
+            draw_paper(axis, place + 0.24, paper[method][0], "the paper (32 labelled trajectories)")
+    _draw_references(axis, references)
+    best = f"   expert: {earned(found['expert']).mean:.0f}" if "expert" in found else ""
+    axis.set_title(task_of(task))
+    axis.set_title(best, loc="right", fontweight="normal", fontsize=8.5, color=hexed(MUTED))
+
+
+def _draw_references(axis: Axes, references: dict[str, Earned]) -> None:
+    """Lines over the whole width, each named at its right end."""
+    top = axis.get_ylim()[1]
+    places = spread([value.mean / top for value in references.values()], GAP)
+    for (method, value), place in zip(references.items(), places, strict=True):
+        colour = hexed(MUTED) if method == "random" else colour_of(method)
+        axis.axhspan(value.low, value.high, color=colour, alpha=0.09, linewidth=0, zorder=0.5)
+        style = {"random": ":", "labels-only": "--"}.get(method, "-")
+        axis.axhline(value.mean, color=colour, linewidth=1.2, linestyle=style, zorder=3)
+        told = f"{LINES[method]} {value.mean:.0f}"
+        axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=colour, fontsize=8)
+
+
+def draw_bar(axis: Axes, place: float, bar: Bar) -> None:
+    """A bar with its interval and a dot for each seed."""
+    axis.bar(
+        place,
+        bar.value.mean,
+        bar.width,
+        color=bar.colour,
+        hatch=bar.hatch,
+        edgecolor=hexed(PAPER),
+        linewidth=0,
+        label=bar.label,
+        zorder=2,
+    )
+    draw_interval(axis, place, bar.value.low, bar.value.high)
+    draw_seeds(axis, place, bar.value.seeds, bar.width)
+
+
+def _name_bars(axes: Iterable[Axes], names: list[str]) -> None:
+    """Names under the bars, tilted so that they do not run into each other."""
+    for axis in axes:
+        axis.set_xticks(range(len(names)), [name.replace(" (", "\n(") for name in names])
+        axis.tick_params(axis="x", length=0)
+        for name in axis.get_xticklabels():
+            name.set(rotation=45, ha="right", rotation_mode="anchor")
+
+
+def sketch_worlds(folder: Path, size: str) -> Sketch | None:
+    """Shares of what cloning all actions earns, without and with distractors, where both are recorded."""
+    records = usual(chosen(folder, "control", size))
+    tops = {task: earned(found) for (task, method), found in group(records, "task", "method").items() if method == TOP}
+    tops = {task: value for task, value in tops.items() if value.mean > 0}
+    pairs = _in_both_worlds([record for record in records if record["task"] in tops and record["labels"]])
+    labels = main_budget([record for pair in pairs.values() for found in pair for record in found])
+    pairs = {key[:2]: pair for key, pair in pairs.items() if key[2] == labels}
+    if not pairs:
+        return None
+    tasks, methods = sorted({task for task, _ in pairs}), sorted({method for _, method in pairs}, key=place_of)
+    figure = Figure(figsize=(2.2 + 0.62 * max(len(methods), 6), 1.1 + 2.2 * len(tasks)), layout="constrained")
+    axes = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
+    for axis, task in zip(axes, tasks, strict=True):
+        for (_, method), pair in ((key, pair) for key, pair in pairs.items() if key[0] == task):
+            for shift, share, found in zip((-0.2, 0.2), (PALE, 1.0), pair, strict=True):
+                value = earned(found).times(100 / tops[found[0]["task"]].mean)
+                bar = Bar(value, tint(colour_of(method), share), hatch_of(method), 0.36)
+                draw_bar(axis, methods.index(method) + shift, bar)
+        axis.axhline(100, color=colour_of(TOP), linewidth=1.2)
+        told = f"all actions: {tops[task + VANILLA].mean:.0f} without, {tops[task].mean:.0f} with distractors"
+        axis.set_title(told, loc="right", fontweight="normal", fontsize=8.5, color=hexed(MUTED))
+        axis.set(title=task_of(task), ylabel="% of all actions", xlim=(-0.6, len(methods) - 0.4), ylim=(0, None))
+    names = {method: named(found[0]) for (_, method), (found, _) in pairs.items()}
+    _name_bars(axes, [names[method] for method in methods])
+    keys = {"without distractors": tint(hexed(MUTED), PALE), "with distractors": hexed(MUTED)}
+    patches = [Patch(color=colour, label=name) for name, colour in keys.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=2)
+    both = [found for pair in pairs.values() for found in pair]
+    caption = (
+        f"What distractors cost: return with {labels} labelled episodes as a share of what cloning all true actions "
+        f"earns in the same world ({size} preset; {counted(both, 'seeds')}, "
+        f"{played([record for found in both for record in found])} each). Whiskers: 95 % interval of the method's "
+        "return, bootstrapped over seeds and episodes, not of what it is divided by; dots: seeds."
+    )
+    return Sketch(figure, caption)
+
+
+def _in_both_worlds(records: Records) -> dict[tuple, tuple[Records, Records]]:
+    """By task, method and labels: what was recorded without and with distractors."""
+    groups = group(records, "task", "method", "labels")
+    return {
+        (task, *rest): (groups[task + VANILLA, *rest], found)
+        for (task, *rest), found in groups.items()
+        if (task + VANILLA, *rest) in groups
+    }

@@ -1,0 +1,137 @@
+"""What lies under a folder of runs, in any layout: data sets, and the models that were trained on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from otflam.core.errors import UserError
+from otflam.core.files import read_json
+from otflam.core.release import read_release
+from otflam.data.store import Store
+from otflam.lam.config import LapoConfig, PixelConfig
+from otflam.lam.methods import CONFIGS, KIND, load_lam
+from otflam.lam.model import LAM, CodeLAM
+from otflam.tokenizer.build import KIND as TOKENIZER_KIND
+from otflam.tokenizer.build import load_tokenizer, motion_clips
+from otflam.tokenizer.model import OTF
+
+DRAWING = [name for name, kind in CONFIGS.items() if issubclass(kind, PixelConfig | LapoConfig)]
+"""Methods that predict frames. HiLAM is not among them: its pictures are those of the LAPO under it."""
+USUAL = 64
+"""Codes of the vocabulary that is shown if there are several."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A finished training."""
+
+    folder: Path
+    told: dict[str, Any]
+    """Its configuration."""
+
+    @property
+    def order(self) -> tuple[bool, float, str]:
+        """Which of several trainings of one method is shown: that of the usual vocabulary with the least error."""
+        vocabulary = self.told["tokenizer"] or {"model": {"codebook": {"codes": USUAL}}}
+        health, error = self.folder / "health.json", math.inf
+        if health.exists():
+            error = float(read_json(health, "delete it")["error"])
+        return vocabulary["model"]["codebook"]["codes"] != USUAL, error, str(self.folder)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A data set, and what can be shown of it."""
+
+    store: Store
+    tokenizer: OTF
+    models: dict[str, LAM]
+    """Those that draw frames, by method."""
+    held_out: list[int]
+    """Episodes that none of them was trained on."""
+
+
+def find_runs(root: Path, on_part: Callable[[str], None]) -> Iterator[Found]:
+    """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
+    lams, tokenizers = (find_releases(root, kind) for kind in (KIND, TOKENIZER_KIND))
+
+    def order(store: Store) -> tuple[bool, int, str]:
+        methods = {each.told["method"] for each in lams if each.told["data"] == store.hash}
+        return not distracted(store), -len(methods.intersection(DRAWING)), store.path.name
+
+    for store in sorted(find_stores(root), key=order):
+        if (found := _gather(store, lams, tokenizers, on_part)) is not None:
+            yield found
+
+
+def distracted(store: Store) -> bool:
+    return store.config.get("world", {}).get("difficulty", "vanilla") != "vanilla"
+
+
+def find_stores(root: Path) -> list[Store]:
+    """Every data set with frames once, wherever copies of it lie."""
+    stores: dict[str, Store] = {}
+    for path in sorted(root.rglob("meta.json")):
+        try:
+            store = Store(path.parent)
+        except UserError:
+            continue  # another program's file, or a data set that is still being written
+        if "frames" in store:
+            stores.setdefault(store.hash, store)
+    return list(stores.values())
+
+
+def find_releases(root: Path, kind: str) -> list[Release]:
+    """All finished trainings of a kind."""
+    releases = []
+    for path in sorted(root.rglob("config.json")):
+        try:
+            releases.append(Release(path.parent, read_release(path.parent, kind)))
+        except UserError:
+            continue  # of another kind or another program, or still in training
+    return releases
+
+
+def _gather(
+    store: Store, lams: list[Release], tokenizers: list[Release], on_part: Callable[[str], None]
+) -> Found | None:
+    models: dict[str, LAM] = {}
+    trained: set[int] = set()
+    for method in DRAWING:
+        of_method = [each for each in lams if (each.told["method"], each.told["data"]) == (method, store.hash)]
+        for release in sorted(of_method, key=lambda each: each.order):
+            try:
+                models[method] = load_lam(release.folder)[0]
+            except UserError as error:
+                on_part(f"left out {release.folder.name}: {error.problem}")
+                continue
+            trained |= set(release.told["episodes"][0])
+            break
+    tokenizer = next((model.tokenizer for model in models.values() if isinstance(model, CodeLAM)), None)
+    if tokenizer is None:
+        tokenizer, episodes = _own_tokenizer(store, tokenizers, on_part)
+        trained |= set(episodes)
+    if not isinstance(tokenizer, OTF):
+        return None
+    return Found(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
+
+
+def _own_tokenizer(
+    store: Store, releases: list[Release], on_part: Callable[[str], None]
+) -> tuple[OTF | None, list[int]]:
+    """A factorised tokenizer that was trained on the data set, and the episodes it was trained on."""
+    mine = [each for each in releases if each.told["data"] == store.hash and each.told["model"]["method"] == "otf"]
+    for release in sorted(mine, key=lambda each: each.told["model"]["codebook"]["codes"] != USUAL):
+        try:
+            tokenizer = load_tokenizer(release.folder)
+            motion_clips(store, tokenizer.config)  # refuses what it cannot read
+        except UserError as error:
+            on_part(f"left out {release.folder.name}: {error.problem}")
+            continue
+        if isinstance(tokenizer, OTF):
+            return tokenizer, release.told["episodes"]
+    return None, []

@@ -1,0 +1,261 @@
+"""Figures: from records alone, however few there are, and the same bytes each time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from otflam.core.errors import UserError
+from otflam.evaluate.stats import bootstrap_interval
+from otflam.report import canvas
+from otflam.report.canvas import counted, main_budget, spread
+from otflam.report.curves import draw_convergence
+from otflam.report.figures import FIGURES, Drawn, draw_figures
+from otflam.report.figures_latents import control_mse
+from otflam.report.style import FIGURE, INK, METHOD_COLOURS, MUTED, colour_of, dash_of, hatch_of, hexed, place_of, tint
+from otflam.report.verdicts import verdicts
+
+RECORDED = Path(__file__).parents[1] / "results" / "records"
+LAMS = ("lapo-256", "hilam", "otf-lam-pixel", "otf-lam-dino")
+Record = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Few draws of the bootstrap: here only the pictures are tested."""
+    monkeypatch.setattr(canvas, "bootstrap_interval", partial(bootstrap_interval, draws=60))
+    canvas._earned.cache_clear()
+    yield
+    canvas._earned.cache_clear()
+
+
+def record(experiment: str, method: str, task: str, seed: int, metrics: dict[str, Any], **facts: Any) -> Record:
+    facts |= {"backbone": "small-dino"} if method.startswith("otf-lam-dino") else {}
+    cell = {"experiment": experiment, "method": method, "task": task, "preset": "laptop", "seed": seed}
+    return cell | facts | {"metrics": metrics}
+
+
+def control(method: str, task: str, mean: float, labels: int = 8, **facts: Any) -> list[Record]:
+    """What two seeds earned, `mean` give or take a tenth, and how they learned."""
+    found: dict[str, Any] = {"returns": [0.9 * mean, mean, 1.1 * mean]}
+    found |= {"curve_steps": [10.0, 20.0, 30.0], "curve_clone": [0.9, 0.5, 0.4]} if method in LAMS else {}
+    return [record("control", method, task, seed, found, labels=labels, **facts) for seed in range(2)]
+
+
+def aligned(method: str, task: str, labels: int) -> list[Record]:
+    """What two draws of labels tell; without distractors there is nothing that leaks."""
+    found: dict[str, Any] = {"action_mse": 0.4, "action_r2": 0.2, "action_r2_gain": 0.1, "state_r2": 0.1}
+    found |= {"motion_r2": 0.3, "episode_mse": [0.4, 0.4], "curve_steps": [5.0, 10.0], "curve_mse": [0.5, 0.4]}
+    leak = None if "vanilla" in task else 0.02
+    found |= {"distractor_r2": leak, "background_r2": leak, "colour_r2": None}
+    return [record("alignment", method, task, seed, found, labels=labels) for seed in range(2)]
+
+
+def everything() -> list[Record]:
+    """A little of all that can be recorded."""
+    found, seeds = [], range(2)
+    pairs = ("walker-run-to-cheetah-run", "mnist-train-to-mnist-transfer")
+    for pair, order, method, seed in itertools.product(pairs, (1, 2), ("otf", "monolithic"), seeds):
+        errors = {"source_nmse": 0.3, "target_nmse": 0.4 + 0.1 * seed, "drop": 0.2 - 0.3 * seed}
+        found.append(record("transfer", method, pair, seed, errors, order=order))
+    for data in ("cheetah-run-noisy", "cheetah-run-noisy-vanilla", "walker-run-noisy"):
+        for method, mean in {"zero": 1.0, "random": 5.0, "all-actions": 90.0, "expert": 680.0}.items():
+            found += control(method, data, mean, 0)
+        for place, method in enumerate((*LAMS, "otf-lam-dino+relabel", "lapo-256+finetune", "labels-only", "idm")):
+            found += control(method, data, 30.0 + 5 * place)
+        for place, method in enumerate(LAMS):
+            found += aligned(method, data, 2) + aligned(method, data, 8)
+            found.append(record("lam", method, data, 0, {"gain_over_shuffled": 0.1 + 0.1 * place}))
+    for method, codes in itertools.product(("otf-lam-pixel", "otf-lam-dino"), (16, 128)):
+        found += control(method, "walker-run-noisy", 40.0, codes=codes)
+    for method, labels in itertools.product(("otf-lam-dino", "lapo-256", "labels-only"), (2, 32)):
+        found += control(method, "cheetah-run-noisy", 20.0 + labels, labels)
+    return found
+
+
+EVERYTHING = everything()
+EVERYTHING_OF_CONTROL = [each for each in EVERYTHING if each["experiment"] == "control"]
+
+
+@contextmanager
+def recorded(records: list[Record]) -> Generator[Path]:
+    """As if a folder held these records."""
+
+    def read(folder: Path, experiment: str) -> list[Record]:
+        return [each for each in records if each["experiment"] == experiment]
+
+    with mock.patch("otflam.report.markdown.read_records", read):
+        yield Path("records")
+
+
+def write(records: list[Record], folder: Path) -> Path:
+    folder.mkdir()
+    for number, each in enumerate(records):
+        (folder / f"{number:04}.json").write_text(json.dumps(each))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Drawn]:
+    folder = tmp_path_factory.mktemp("drawn")
+    with mock.patch.object(canvas, "bootstrap_interval", partial(bootstrap_interval, draws=60)):
+        return draw_figures(write(EVERYTHING, folder / "records"), "laptop", folder / "out")
+
+
+def test_all_figures_in_both_formats(drawn: list[Drawn], tmp_path: Path) -> None:
+    assert [each.name for each in drawn] == list(FIGURES)
+    for each in drawn:
+        assert "laptop" in each.caption and each.caption.endswith(".")
+        assert each.svg.read_text().count("<svg") == 1 and "<dc:date>" not in each.svg.read_text()
+        with Image.open(each.png) as image:
+            assert image.width > 600 and "Software" not in image.info
+            assert len(image.reduce(4).convert("RGB").getcolors(1 << 20)) > 30  # ty: ignore[invalid-argument-type]
+    told = {each.name: each.caption for each in drawn}
+    assert "8 labelled episodes" in told["returns"] and "2 seeds, 3 episodes each" in told["returns"]
+    for name in ("transfer", "returns", "supervision", "vocabulary"):
+        assert "far larger than ours" in told[name]
+    assert draw_figures(drawn[0].svg.parents[1] / "records", "paper", tmp_path / "none") == []
+
+
+def test_same_bytes_in_another_process(drawn: list[Drawn], tmp_path: Path) -> None:
+    """Whatever order its sets have."""
+    program = (
+        "import functools, pathlib, sys; from otflam.report import canvas, figures\n"
+        "canvas.bootstrap_interval = functools.partial(canvas.bootstrap_interval, draws=60)\n"
+        "for name in set(figures.FIGURES) - {'transfer', 'returns', 'leakage'}: del figures.FIGURES[name]\n"
+        "figures.draw_figures(pathlib.Path(sys.argv[1]), 'laptop', pathlib.Path(sys.argv[2]))"
+    )
+    records = str(drawn[0].svg.parents[1] / "records")
+    command = [sys.executable, "-c", program, records, str(tmp_path)]
+    subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "7"}, check=True)
+    pairs = [(path, tmp_path / path.name) for each in drawn for path in (each.svg, each.png)]
+    assert sum(again.exists() for _, again in pairs) == 6
+    assert all(first.read_bytes() == again.read_bytes() for first, again in pairs if again.exists())
+
+
+def forget(each: Record, rng: np.random.Generator) -> Record:
+    """A record in which some numbers are none."""
+    known = {name: None if isinstance(x, float) and rng.random() < 0.2 else x for name, x in each["metrics"].items()}
+    return each | {"metrics": known}
+
+
+@given(share=st.sampled_from([0.02, 0.1, 0.3]), seed=st.integers(0, 1000))
+@settings(max_examples=5)
+def test_any_part_of_the_records_will_do(share: float, seed: int) -> None:
+    """Records come one by one: missing methods, tasks, seeds, budgets and experiments, and numbers that are none."""
+    rng = np.random.default_rng(seed)
+    kept = [forget(each, rng) for each in EVERYTHING if rng.random() < share]
+    with recorded(kept) as folder, matplotlib.rc_context(FIGURE):
+        for sketch in FIGURES.values():
+            sketch(folder, "laptop")
+        found = verdicts(folder, "laptop")
+    assert len(found) == len(verdicts(Path("nowhere"), "laptop"))
+    assert all(each.claim and each.ours and each.paper and each.how for each in found)
+
+
+def test_the_recorded_results() -> None:
+    with matplotlib.rc_context(FIGURE):
+        sketches = {name: sketch(RECORDED, "laptop") for name, sketch in FIGURES.items()}
+    assert all(sketches[name] for name in ("transfer", "returns", "convergence", "alignment", "leakage", "health"))
+    found = verdicts(RECORDED, "laptop")
+    assert not [each.claim for each in found if each.status == "unmeasured"]
+    assert all(len(each.claim) < 130 and "nan" not in each.ours for each in found)
+
+
+def test_convergence_by_its_name(tmp_path: Path) -> None:
+    """The format is what the name says; other vocabularies and shorter curves do not spoil a mean."""
+    odd = record("control", "hilam", "cheetah-run-noisy", 9, {"curve_steps": [10.0], "curve_clone": [0.8]}, labels=8)
+    large = [each | {"codes": 128} for each in EVERYTHING if each["method"] == "otf-lam-dino"]
+    with recorded([*EVERYTHING, odd, *large]) as folder:
+        first = draw_convergence(folder, "laptop", 8, tmp_path / "a.svg")
+        assert first.read_text().startswith("<?xml")
+        with pytest.raises(UserError, match="no curves of laptop at 3 labels"):
+            draw_convergence(folder, "laptop", 3, tmp_path / "c.png")
+    with recorded([*EVERYTHING, odd]) as folder:
+        assert draw_convergence(folder, "laptop", 8, tmp_path / "b.svg").read_bytes() == first.read_bytes()
+
+
+def test_error_of_a_control_from_its_share_of_variance() -> None:
+    truth, rng = np.random.default_rng(0).normal(size=(50, 2)), np.random.default_rng(1)
+    errors = [float(np.square(rng.normal(size=truth.shape)).mean()) for _ in range(2)]
+    shares = [1 - error / float(np.square(truth - truth.mean(0)).mean()) for error in errors]
+    known = {"metrics": {"action_mse": errors[0], "action_r2": shares[0], "state_r2": shares[1]}}
+    assert control_mse(known, "state_r2") == pytest.approx(errors[1])
+
+
+@given(st.lists(st.floats(-5, 5), max_size=8), st.floats(0.01, 2))
+def test_names_at_the_side_keep_their_distance(wanted: list[float], gap: float) -> None:
+    places = spread(wanted, gap)
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index])
+    assert all(places[b] - places[a] > gap - 1e-9 for a, b in itertools.pairwise(order))
+    assert sum(places) == pytest.approx(sum(wanted), abs=1e-6)
+    far = [100.0 * index for index in range(len(wanted))]
+    assert spread(far, gap) == pytest.approx(far)
+
+
+def test_agents_that_earn_nothing() -> None:
+    """As in a demo that plays for a moment."""
+    lazy = [each | {"metrics": each["metrics"] | {"returns": [0.0, 0.0]}} for each in EVERYTHING_OF_CONTROL]
+    with recorded(lazy) as folder, matplotlib.rc_context(FIGURE):
+        drawn = [name for name, sketch in FIGURES.items() if sketch(folder, "laptop")]
+        assert len(verdicts(folder, "laptop")) > 9
+    assert {"returns", "supervision", "vocabulary"} <= set(drawn) and "worlds" not in drawn
+
+
+def test_what_captions_count() -> None:
+    assert counted([[1], [2]], "seeds") == "1 seed" and counted([[1], [2, 3]], "seeds") == "1 to 2 seeds"
+    assert main_budget(EVERYTHING_OF_CONTROL) == 8 and main_budget([]) == 0
+
+
+DEFECTS = {
+    "none": np.eye(3),
+    "red": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "green": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+}
+"""How colours look without one kind of cones (Machado, Oliveira and Fernandes 2009), in linear RGB."""
+
+
+def lab(colour: str, eyes: np.ndarray) -> np.ndarray:
+    """CIE Lab of a colour as some eyes see it."""
+    rgb = np.array(to_rgb(colour))
+    seen = np.clip(eyes @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
+    xyz = np.array([[0.4339, 0.3762, 0.1899], [0.2127, 0.7152, 0.0722], [0.0178, 0.1095, 0.8728]]) @ seen
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("eyes", DEFECTS)
+def test_methods_differ_for_all_eyes(eyes: str) -> None:
+    names = list(METHOD_COLOURS)
+    for some in (names[names.index("lapo-64") : names.index("all-actions")], ["otf", "monolithic"]):
+        for one, other in itertools.combinations(some, 2):
+            seen = [lab(METHOD_COLOURS[name], DEFECTS[eyes]) for name in (one, other)]
+            assert np.linalg.norm(seen[0] - seen[1]) > 20, f"{one} looks like {other}"
+
+
+def test_variants_look_like_their_method_but_not_quite() -> None:
+    for way in ("relabel", "finetune"):
+        assert colour_of(f"lapo-256+{way}") == colour_of("lapo-256") == METHOD_COLOURS["lapo-256"]
+        assert hatch_of(f"lapo-256+{way}") and dash_of(f"lapo-256+{way}")[1]
+        assert place_of("lapo-256") < place_of(f"lapo-256+{way}") < place_of("m-lapo")
+    assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
+    assert colour_of("somebody-else") == hexed(MUTED) and place_of("somebody-else") > place_of("otf")
+    assert [tint("#102030", share) for share in (1.0, 0.0)] == ["#102030", "#fafaf8"]
+    assert tint("#ffffff", 0.0, INK) == "#26262a"

@@ -1,0 +1,186 @@
+"""Verdicts: every status follows from the numbers by the stated rule, and flips with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otflam.evaluate.stats import Estimate, bootstrap_interval
+from otflam.report import canvas
+from otflam.report.judging import judged, side, signed
+from otflam.report.verdicts import verdicts
+
+Record = dict[str, Any]
+Cases = dict[str, list[tuple]]
+BODY, DIGITS = "walker-run-to-cheetah-run", "mnist-train-to-mnist-transfer"
+NOISY, PLAIN = "cheetah-run-noisy", "cheetah-run-noisy-vanilla"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(canvas, "bootstrap_interval", partial(bootstrap_interval, draws=60))
+    canvas._earned.cache_clear()
+    yield
+    canvas._earned.cache_clear()
+
+
+def record(experiment: str, method: str, task: str, seed: int, metrics: dict[str, Any], **facts: Any) -> Record:
+    cell = {"experiment": experiment, "method": method, "task": task, "preset": "laptop", "seed": seed}
+    return cell | facts | {"metrics": metrics}
+
+
+def transfers(task: str, order: int, otf: list[float], monolithic: list[float]) -> list[Record]:
+    return [
+        record("transfer", method, task, seed, {"target_nmse": error, "drop": 0.1}, order=order)
+        for method, errors in (("otf", otf), ("monolithic", monolithic))
+        for seed, error in enumerate(errors)
+    ]
+
+
+def probes(motion: float, digit: float) -> list[Record]:
+    """Three seeds that differ a little."""
+    known = {"histogram_motion_accuracy": motion, "histogram_digit_accuracy": digit}
+    raw = {"raw_motion_accuracy": 0.5, "raw_digit_accuracy": 0.4}
+    return [
+        record("carrier", "otf", DIGITS, seed, {name: value + 0.01 * seed for name, value in known.items()} | raw)
+        for seed in (-1, 0, 1)
+    ]
+
+
+def used(*gains: float) -> list[Record]:
+    return [record("lam", "flam-4", f"{NOISY}-{gain}", 0, {"gain_over_shuffled": gain}) for gain in gains]
+
+
+def aligned(method: str, labels: int, mse: float = 0.4, gain: float = 0.0, camera: float = 0.0) -> list[Record]:
+    """Two draws of labels on four held-out episodes; methods find other episodes hard."""
+    order = 1 if method == "lapo-256" else -1
+    errors = [mse + 0.001 * order * part for part in (-1.5, -0.5, 0.5, 1.5)]
+    return [
+        record(
+            *("alignment", method, NOISY, seed),
+            {"action_r2_gain": gain + 0.001 * seed, "distractor_r2": camera, "episode_mse": errors},
+            labels=labels,
+        )
+        for seed in range(2)
+    ]
+
+
+def decoded(*errors: float) -> list[Record]:
+    """Our error at one budget after another, with LAPO's at 0.4."""
+    budgets = [2**place for place in range(len(errors))]
+    ours = [each for pair in zip(budgets, errors, strict=True) for each in aligned("otf-lam-dino", *pair)]
+    return ours + [each for labels in budgets for each in aligned("lapo-256", labels)]
+
+
+def gained(*gains: float) -> list[Record]:
+    """The gain of one method at one budget after another, and a method that is worse."""
+    ours = [each for place, gain in enumerate(gains) for each in aligned("hilam", 2**place, gain=gain)]
+    return ours + aligned("f-lapo", 1, gain=-1.0)
+
+
+def leaked(camera: float) -> list[Record]:
+    return aligned("otf-lam-pixel", 8, camera=camera) + aligned("lapo-256", 8, camera=0.05)
+
+
+def control(method: str, task: str, mean: float, labels: int = 8, seeds: int = 2) -> list[Record]:
+    returns = {"returns": [0.9 * mean, mean, 1.1 * mean]}
+    return [record("control", method, task, seed, returns, labels=labels) for seed in range(seeds)]
+
+
+def returned(ours: float, theirs: float, relabelled: float = 10.0, seeds: int = 2) -> list[Record]:
+    rivals = {"lapo-256": theirs, "lapo-256+relabel": relabelled, "labels-only": 20.0, "otf-lam-dino": 1.0}
+    found = control("otf-lam-pixel", NOISY, ours, seeds=seeds) + control("random", NOISY, 4.0, 0)
+    return found + [each for method, mean in rivals.items() for each in control(method, NOISY, mean, seeds=seeds)]
+
+
+def piped(cloned: float, grounded: float) -> list[Record]:
+    found = control("expert", PLAIN, 100.0, 0) + control("all-actions", PLAIN, cloned, 0)
+    return found + control("lapo-256", PLAIN, grounded, 32) + control("lapo-256", PLAIN, 99.0, 8)
+
+
+BETTER, WORSE = ([0.1, 0.2, 0.1], [0.6, 0.7, 0.61]), ([0.6, 0.7, 0.61], [0.1, 0.2, 0.1])
+CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
+    "another body with a smaller error than monolithic codes (second": (
+        partial(transfers, BODY, 2),
+        {"holds": [BETTER], "fails": [WORSE], "open": [([0.1], [0.9]), ([0.1, 0.9], [0.9, 0.1])]},
+    ),
+    "another body with a smaller error than monolithic codes (first": (
+        partial(transfers, BODY, 1),
+        {"holds": [BETTER], "fails": [WORSE], "unmeasured": [([0.1], [])]},
+    ),
+    "other digits with a smaller error than monolithic codes (second": (
+        partial(transfers, DIGITS, 2),
+        {"holds": [BETTER], "fails": [WORSE]},
+    ),
+    "know the motion and not the digit": (
+        probes,
+        {"holds": [(0.9, 0.2)], "fails": [(0.9, 0.4), (0.1, 0.2)], "open": [(0.5, 0.2)]},
+    ),
+    "model uses its latent": (used, {"holds": [(0.2,), (0.9, 0.3)], "fails": [(0.19,), (0.9, 0.1)]}),
+    "decoded from otf-lam-dino with a lower error than from lapo-256 on cheetah": (
+        decoded,
+        {"holds": [(0.3, 0.35)], "fails": [(0.3, 0.5), (0.5,)], "open": [(0.3, 0.4), (0.4,)]},
+    ),
+    "more of the action than the state alone on cheetah": (
+        gained,
+        {"holds": [(0.1, 0.2)], "fails": [(0.3, -0.1)], "open": [(0.3, 0.0)]},
+    ),
+    "leaks into otf-lam-pixel than into lapo-256 on cheetah": (
+        leaked,
+        {"holds": [(0.0,)], "fails": [(0.1,)], "open": [(0.045,)]},
+    ),
+    "best of ours earns more than lapo-256, the labels alone and random play on cheetah": (
+        returned,
+        {
+            "holds": [(60.0, 20.0)],
+            "fails": [(60.0, 90.0), (60.0, 20.0, 90.0), (10.0, 5.0)],
+            "open": [(60.0, 60.0), (60.0, 20.0, 10.0, 1)],
+        },
+    ),
+    "pipeline is sound": (piped, {"holds": [(70.5, 21.5)], "fails": [(69.0, 69.0), (90.0, 26.0)]}),
+}
+
+
+@pytest.mark.parametrize("claim", CASES)
+def test_verdicts_flip_with_the_numbers(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, outcomes = CASES[claim]
+    for status, several in (outcomes | {"unmeasured": [*outcomes.get("unmeasured", []), None]}).items():
+        for numbers in several:
+            records = [] if numbers is None else make(*numbers)
+            monkeypatch.setattr(
+                "otflam.report.markdown.read_records",
+                lambda folder, name, records=records: [each for each in records if each["experiment"] == name],
+            )
+            (found,) = [each for each in verdicts(Path("records"), "laptop") if claim in each.claim]
+            assert found.status == status, f"{numbers}: {found.ours}"
+            assert ("not recorded yet" in found.ours) == (status == "unmeasured")
+
+
+def test_exceptions_are_named_and_others_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = used(0.5, 0.123) + returned(60.0, 20.0)
+    monkeypatch.setattr(
+        "otflam.report.markdown.read_records",
+        lambda folder, name: [each for each in records if each["experiment"] == name],
+    )
+    found = {each.claim: each for each in verdicts(Path("records"), "laptop")}
+    health = found["Every latent action model uses its latent"]
+    assert health.ours == "1 of 2 models; not flam-4 on cheetah-run-noisy-0.123 (12.3 %)"
+    (earned,) = [each for each in found.values() if each.status == "holds"]
+    assert "otf-lam-pixel 60.0" in earned.ours and "lapo-256 20.0" in earned.ours and earned.paper.startswith("43.8")
+    assert [each.status for each in found.values()].count("unmeasured") == len(found) - 2
+
+
+@given(st.floats(-1, 1), st.floats(0, 1))
+def test_intervals_decide(mean: float, half: float) -> None:
+    """A claim and its contrary never both hold, and one value decides nothing."""
+    there, back = (judged([side(Estimate(value, half, 3))]) for value in (mean, -mean))
+    assert (there, back) in {("holds", "fails"), ("fails", "holds"), ("open", "open")}
+    assert (there == "open") == (abs(mean) <= half + 1e-9)
+    assert judged([side(Estimate(mean, float("inf"), 1))]) == "open" and judged([]) == "unmeasured"
+    assert "-0.000" not in signed(Estimate(mean, half, 3))
