@@ -182,7 +182,7 @@ PRESETS = {
             LAPTOP_ACTOR,
             TrainConfig(steps=3400, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
             TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
-            300,
+            1500,
         ),
         {},
         # Few labels are soon learned by heart (docs/log.md).

@@ -92,9 +92,9 @@ def lam_trainings(
 
 
 def policy(actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finetune: int) -> PolicyConfig:
-    """A policy; it is fine-tuned as it was trained, with a third of the step size, for its own number of steps."""
+    """A policy; it is fine-tuned as it was trained, for its own number of steps."""
     clone, decode = (
         dataclasses.replace(train, weights={name: 1.0}) for train, name in ((clone, "clone"), (decode, "action"))
     )
-    tuned = dataclasses.replace(clone, steps=finetune, lr=clone.lr / 3)
+    tuned = dataclasses.replace(clone, steps=finetune)
     return PolicyConfig(actor, ActionDecoderConfig(), clone, decode, tuned)

@@ -166,7 +166,10 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     facts: dict[str, Any] = {"episodes": preset(size).evaluated, "steps": preset(size).played}
     stage, extra = CONTROL_VERSION, {}
     if job.method not in POLICIES:
-        facts |= {"policy": to_json(config_of(size, job)), "most": most(size, job)}
+        policy = to_json(config_of(size, job))
+        if not job.method.endswith("+finetune"):
+            del policy["finetune"]  # decides nothing else
+        facts |= {"policy": policy, "most": most(size, job)}
         stage += 100 * CLONE_VERSION + 1000 * DECODER_VERSION + 10_000 * AGENT_VERSION
     if has_lam(job):
         model = lams.cell(root, size, lam_job(job))
