@@ -147,6 +147,11 @@ def test_intervals_and_deviations() -> None:
     low, high = bootstrap_interval(groups)
     assert low < 100 < high and high - low < 6
     assert bootstrap_interval(groups) == (low, high)
+    few, rng = [[1.0, 5.0, 9.0], [20.0, 22.0], [3.0, 3.0, 4.0, 30.0]], np.random.default_rng(1)
+    drawn = [
+        np.mean([rng.choice(few[seed], len(few[seed])).mean() for seed in rng.integers(3, size=3)]) for _ in range(4000)
+    ]
+    assert bootstrap_interval(few) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.4)
     assert rms_deviation(groups) == pytest.approx(np.sqrt(np.mean([scipy_stats.tvar(group) for group in groups])))
 
 

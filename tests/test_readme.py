@@ -40,6 +40,7 @@ SHORT = {
     "evaluate return": {"--episodes": "1", "--steps": "5", "--workers": "1"},
     "evaluate curves": {"--preset": "tiny", "--labels": "1"},
     "export": {"--preset": "tiny"},
+    "report": {"--preset": "tiny"},
 }
 """Options that make a long command short."""
 
@@ -98,6 +99,9 @@ def test_every_command_runs(page: Path, folder: Path, capsys: pytest.CaptureFixt
         elif words[1:3] == ["dino", "prepare"]:
             # It needs a package of 100 MB: where that is installed, test_features.py runs it.
             cli.parse("dino prepare", words[3:])
+        elif "--launcher" in words:
+            # It needs a cluster; test_studies.py sends jobs through submitit on this machine.
+            cli.parse("reproduce", words[2:])
         elif words[0] == "otflam":
             cli.main(shorten(words[1:]))
             ran += 1

@@ -40,12 +40,14 @@ def rms_deviation(groups: Sequence[Sequence[float]]) -> float:
     return float(np.sqrt(np.mean([np.var(group, ddof=1) for group in groups])))
 
 
-def bootstrap_interval(groups: Sequence[Sequence[float]], draws: int = 2000) -> tuple[float, float]:
+def bootstrap_interval(groups: Sequence[Sequence[float]], draws: int = 10_000) -> tuple[float, float]:
     """95 % interval of the mean over seeds and their episodes: both are drawn again, seeds first."""
     rng, table = np.random.default_rng(0), [np.asarray(group, np.float64) for group in groups]
-    means = np.empty(draws)
-    for draw in range(draws):
-        chosen = rng.integers(len(table), size=len(table))
-        means[draw] = np.mean([rng.choice(table[seed], len(table[seed])).mean() for seed in chosen])
+    # [place, seed, draw]: the mean of that seed's episodes, drawn again, should it be drawn for that place.
+    again = np.array(
+        [[group[rng.integers(len(group), size=(draws, len(group)))].mean(1) for group in table] for _ in table]
+    )
+    chosen = rng.integers(len(table), size=(len(table), 1, draws))
+    means = np.take_along_axis(again, chosen, 1).mean((0, 1))
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)

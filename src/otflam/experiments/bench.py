@@ -24,6 +24,7 @@ from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.envs.suite import make
 from otflam.envs.world import Quality
+from otflam.experiments.bench_demo import demo_minutes, demo_peak_gb
 from otflam.experiments.bench_lam import (
     dino_features_stored,
     lapo_over_plain_loop,
@@ -166,6 +167,12 @@ def noise_store(path: Path, episodes: int, steps: int) -> Store:
 
 
 BENCHMARKS = {
+    "demo_minutes": Benchmark(
+        demo_minutes, "<= 10", "min", "otflam demo from an empty folder to the page, after installation, on 2 cores"
+    ),
+    "demo_peak_gb": Benchmark(
+        demo_peak_gb, "<= 4", "GB", "anonymous memory of the demo and all its processes, at its peak"
+    ),
     "render_fast_over_reference": Benchmark(
         render_fast_over_reference,
         ">= 8",
