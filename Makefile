@@ -11,7 +11,7 @@ demo: $(STAMP)
 	$(BIN)/otflam demo
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

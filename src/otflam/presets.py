@@ -139,14 +139,14 @@ PRESETS = {
         TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
         LAPTOP_LAMS,
         lam_trainings(
-            TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
-            TrainConfig(steps=300, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
+            TrainConfig(steps=800, batch=32, lr=4e-4, schedule="cosine", ramp=20),
+            TrainConfig(steps=600, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
             TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20),
             TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
         ),
         policy(
             LAPTOP_ACTOR,
-            TrainConfig(steps=400, batch=64, lr=1e-3, schedule="cosine", ramp=50),
+            TrainConfig(steps=700, batch=64, lr=1e-3, schedule="cosine", ramp=50),
             TrainConfig(steps=300, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
             150,
         ),

@@ -40,13 +40,17 @@ def numbers_that_matter(records: Path) -> Iterator[str]:
             f"{found['target_nmse']:.2f} on {target} (drop {100 * found['drop_normalised']:.0f} %)"
         )
     for record in read_records(records, "lam"):
-        found = record["metrics"]
+        right, copied = (record["metrics"][f"gain_over_{other}"] for other in ("shuffled", "copied"))
         yield (
-            f"{record['method']}: predicts {STORY} {100 * found['gain_over_shuffled']:.0f} % better with the right "
-            f"latent than with another's, {100 * found['gain_over_copied']:.0f} % better than copying the frame"
+            f"{record['method']}: its error on {STORY} is {below(right)} that with another transition's latent, "
+            f"{below(copied)} that of copying the frame"
         )
     played = sorted(read_records(records, "control"), key=lambda record: record["metrics"]["return_mean"])
     for record in played:
         labels = f" with {record['labels']} labelled episodes" if record["labels"] else ""
         count = len(record["metrics"]["returns"])
         yield f"return of {record['method']}{labels}: {record['metrics']['return_mean']:.1f} ({count} episodes)"
+
+
+def below(share: float) -> str:
+    return f"{100 * abs(share):.0f} % {'below' if share >= 0 else 'above'}"

@@ -26,6 +26,10 @@ METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"So
 """Nothing in a file says when it was drawn or by which version."""
 
 
+NAME_INCHES = 1.4
+"""Width of a name in a legend."""
+
+
 @dataclass(frozen=True)
 class Sketch:
     """A figure that is not written yet."""
@@ -151,7 +155,8 @@ def draw_seeds(axis: Axes, x: float, heights: Sequence[float], width: float) -> 
 
 
 def legend_below(figure: Figure, axes: Iterable[Axes], most: int) -> None:
-    """One legend for all parts, each name once, in full rows of at most `most`."""
+    """One legend for all parts, each name once, in full rows of at most `most`, or as many as the figure is wide for."""
+    most = max(1, min(most, int(figure.get_figwidth() / NAME_INCHES)))
     handles: dict[str, Artist] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

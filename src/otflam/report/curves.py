@@ -56,7 +56,8 @@ def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
         sketch = sketch_curves(folder, size, labels)
     if sketch is None:
         raise UserError(
-            f"{folder} has no curves of {size} at {labels} labels", "run 'otflam evaluate alignment' or give --labels"
+            f"{folder} has no curves of {size} at {labels} labels",
+            "run 'otflam reproduce convergence' or give --labels",
         )
     return write_figure(sketch.figure, path)
 
@@ -82,9 +83,10 @@ def sketch_curves(folder: Path, size: str, labels: int) -> Sketch | None:
     tasks = [task for task in tasks if VANILLA not in task] or tasks
     if not tasks:
         return None
-    figure = Figure(figsize=(3.9 * len(tasks) + 0.6, 5.4), layout="constrained")
-    axes = figure.subplots(len(CURVES), len(tasks), squeeze=False)
-    for row, (name, (metric, label)) in zip(axes, CURVES.items(), strict=True):
+    shown = {name: CURVES[name] for name, found in curves.items() if found}
+    figure = Figure(figsize=(3.9 * len(tasks) + 0.6, 2.4 * len(shown) + 0.6), layout="constrained")
+    axes = figure.subplots(len(shown), len(tasks), squeeze=False)
+    for row, (name, (metric, label)) in zip(axes, shown.items(), strict=True):
         for axis, task in zip(row, tasks, strict=True):
             methods = {method for data, method in curves[name] if data == task and "+" not in method}
             for method in sorted(methods, key=place_of):
@@ -95,11 +97,14 @@ def sketch_curves(folder: Path, size: str, labels: int) -> Sketch | None:
         axis.set_title(world_of(task))
     legend_below(figure, axes.flat, 4)
     seeds = counted([part for found in curves.values() for part in found.values()], "seeds")
-    caption = (
-        "How fast a policy imitates latent actions (above, loss as a share of their variance) and how fast a decoder "
-        f"reads the true action from them with {labels} labelled episodes (below, error on held-out episodes; {size} "
-        f"preset). Lines: mean over {seeds}; bands: their range. The paper's curves are of far longer training on far "
-        "more data."
+    told = {
+        "control": "How fast a policy imitates latent actions (loss as a share of their variance).",
+        "alignment": f"How fast a decoder reads the true action from them with {labels} labelled episodes (error on "
+        "held-out episodes).",
+    }
+    caption = " ".join(told[name] for name in shown) + (
+        f" {size.capitalize()} preset. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
+        "longer training on far more data."
     )
     return Sketch(figure, caption)
 
