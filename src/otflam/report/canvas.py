@@ -155,7 +155,7 @@ def draw_seeds(axis: Axes, x: float, heights: Sequence[float], width: float) -> 
 
 
 def legend_below(figure: Figure, axes: Iterable[Axes], most: int) -> None:
-    """One legend for all parts, each name once, in full rows of at most `most`, or as many as the figure is wide for."""
+    """One legend for all parts, each name once, in full rows of at most `most` that fit the width."""
     most = max(1, min(most, int(figure.get_figwidth() / NAME_INCHES)))
     handles: dict[str, Artist] = {}
     for axis in axes:

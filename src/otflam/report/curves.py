@@ -103,7 +103,7 @@ def sketch_curves(folder: Path, size: str, labels: int) -> Sketch | None:
         "held-out episodes).",
     }
     caption = " ".join(told[name] for name in shown) + (
-        f" {size.capitalize()} preset. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
+        f" Preset: {size}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )
     return Sketch(figure, caption)
