@@ -18,7 +18,7 @@ from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
 from otflam.evaluate.stats import estimate
 from otflam.experiments import lams
-from otflam.experiments.cells import Site, Task, run_tasks
+from otflam.experiments.cells import Site, Task, check_failures, run_tasks
 from otflam.experiments.tokenizers import plan
 from otflam.presets import preset
 from otflam.report.tables import TABLES
@@ -42,8 +42,8 @@ class Heard:
     def start(self, done: int, total: int) -> None:
         self.known, self.all = done, total
 
-    def finished(self, name: str, seconds: float) -> None:
-        self.cells.append(name)
+    def finished(self, name: str, seconds: float, problem: str | None) -> None:
+        self.cells.append(name if problem is None else f"{name}: {problem}")
 
 
 CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", 1, None, {"order": 1})
@@ -148,6 +148,11 @@ def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkey
 
     monkeypatch.setattr(lams, "measure", measure)
     site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
-    with pytest.raises(UserError, match=r"1 of 3 cells failed, e.g. lam-lapo-128-.*-seed1: ZeroDivisionError: no luck"):
-        run_tasks(site, tasks, "otflam x", Heard())
+    heard = Heard()
+    failed = run_tasks(site, tasks, "otflam x", heard)
+    name, problem = "lapo-128 on walker-run-vanilla, seed 1", "ZeroDivisionError: no luck"
+    assert failed == {name: problem} and heard.cells[1] == f"{name}: {problem}" and len(heard.cells) == 3
+    check_failures({})
+    with pytest.raises(UserError, match=f"1 cells failed, the first being {name}"):
+        check_failures(failed)
     assert {record["seed"] for record in read_records(tmp_path / "records", "lam")} == {0, 2}

@@ -1,8 +1,9 @@
-"""Tables as files: what LaTeX and spreadsheets read is what the pages show."""
+"""Tables as files and on the page: what LaTeX and spreadsheets read is what the pages show."""
 
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from otflam.commands.tools import Export
 from otflam.core.errors import UserError
 from otflam.report.export import as_latex, parse_tables
-from otflam.report.tables import TABLES
+from otflam.report.page import count_names, find_tables, make_page, shape_of
+from otflam.report.tables import CAPTIONS, TABLES
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 
@@ -22,6 +24,9 @@ def test_every_table_is_written(tmp_path: Path) -> None:
         assert list(csv.reader(file)) == shown
     latex = (tmp_path / "lam-laptop.tex").read_text(encoding="utf-8")
     assert latex.count(r"\\") == len(shown) and "lapo-256" in latex
+    assert latex.splitlines()[:2] == [f"% {CAPTIONS['lam']}", r"\begin{tabular}{lllllllll}"]
+    assert "%" not in (tmp_path / "transfer-laptop-2.csv").read_text(encoding="utf-8")
+    assert (tmp_path / "transfer-laptop-2.tex").read_text(encoding="utf-8").startswith(f"% {CAPTIONS['transfer']}\n")
     assert {"transfer-laptop-1.csv", "transfer-laptop-2.tex", "control-laptop.csv"} <= {
         p.name for p in tmp_path.iterdir()
     }
@@ -38,3 +43,44 @@ def test_signs_are_escaped() -> None:
 def test_tables_stand_apart() -> None:
     page = "| a |\n| --- |\n| 1 |\n\ntext\n\n| b | c |\n| --- | --- |\n"
     assert parse_tables(page) == [[["a"], ["1"]], [["b", "c"]]]
+
+
+def test_every_table_says_what_it_shows() -> None:
+    """What its rows are and what ± is; beside the paper's values also how far they can be compared."""
+    assert list(CAPTIONS) == list(TABLES)
+    for name, caption in CAPTIONS.items():
+        assert caption.startswith("Rows: ") and caption.endswith(".") and "\n" not in caption
+        made = TABLES[name](RECORDS, "laptop")
+        assert ("paper" in made) == ("far larger than ours" in caption), name
+        assert "±" not in made or "±: half of the 95 % interval" in caption, name
+    assert all("32 labelled trajectories" in CAPTIONS[name] for name in ("baselines", "vocabulary"))
+    assert "16 to 128" in CAPTIONS["supervision"] and "held-out episodes" in CAPTIONS["alignment"]
+
+
+def test_captions_stand_on_the_page() -> None:
+    notes = {parts[0].title: {part.note for part in parts} for parts in find_tables(RECORDS, "laptop")}
+    assert notes["Does a vocabulary of motion transfer to another body?"] == {CAPTIONS["transfer"]}
+    assert len(notes) > 6 and all(len(each) == 1 for each in notes.values())
+
+
+def test_names_of_rows() -> None:
+    rows = [["data", "labels", "method", "R²", "MSE"], ["a", "8", "otf", "0.1 ± 0.2", "1"], ["b", "8", "x", "–", "2"]]
+    assert count_names(rows) == 3
+    assert count_names([["method", "told"], ["flam", "a long sentence about what was found inside of it"]]) == 1
+    assert count_names([["return"], ["1.5"]]) == 1
+
+
+def test_a_page_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
+    (tmp_path / "records").mkdir()
+    for path in RECORDS.glob("transfer-*-seed0.json"):
+        shutil.copy(path, tmp_path / "records")
+    text = make_page(None, tmp_path / "records", "laptop", tmp_path).read_text(encoding="utf-8")
+    assert "run <code>make demo</code>" in text and 'id="grid"' not in text and "<table" in text
+    with pytest.raises(UserError, match="no records of paper"):
+        make_page(tmp_path / "nothing", tmp_path / "records", "paper", tmp_path)
+
+
+def test_shapes_of_figures() -> None:
+    shapes = [shape_of(f'<svg viewBox="0 0 {size}">'.encode()) for size in ("300.5 100", "100 300", "110 100")]
+    assert shapes == ["broad", "tall", ""] and shape_of(b"<svg>") == ""

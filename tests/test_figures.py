@@ -19,17 +19,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.colors import to_rgb
 from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.evaluate.stats import bootstrap_interval
+from otflam.lam.health import MATTERS
 from otflam.report import canvas
-from otflam.report.canvas import counted, main_budget, spread
-from otflam.report.curves import draw_convergence
+from otflam.report.canvas import counted, spread
+from otflam.report.curves import draw_convergence, sketch_convergence
 from otflam.report.figures import FIGURES, Drawn, draw_figures
-from otflam.report.figures_latents import control_mse
-from otflam.report.style import FIGURE, INK, METHOD_COLOURS, MUTED, colour_of, dash_of, hatch_of, hexed, place_of, tint
+from otflam.report.figures_latents import LEAST, control_mse
+from otflam.report.figures_returns import sketch_returns
+from otflam.report.markdown import main_budget
+from otflam.report.published import BASELINES
+from otflam.report.reproduced import baselines_table
+from otflam.report.style import FIGURE
 from otflam.report.verdicts import verdicts
 
 RECORDED = Path(__file__).parents[1] / "results" / "records"
@@ -192,6 +196,34 @@ def test_convergence_by_its_name(tmp_path: Path) -> None:
         assert draw_convergence(folder, "laptop", 8, tmp_path / "b.svg").read_bytes() == first.read_bytes()
 
 
+def test_decoding_at_every_budget() -> None:
+    """A row for cloning and one for each budget of labels, so titled, however few there are."""
+    alone = [each for each in EVERYTHING if each["experiment"] == "alignment"]
+    lost = [each for each in EVERYTHING if (each["experiment"], each["task"]) != ("alignment", "walker-run-noisy")]
+    with matplotlib.rc_context(FIGURE):
+        for records, rows in ((EVERYTHING, 3), (alone, 2), (lost, 3), (EVERYTHING_OF_CONTROL, 1)):
+            with recorded(records) as folder:
+                found = sketch_convergence(folder, "laptop")
+            assert found
+            titles = [axis.get_title(loc="left") for axis in found.figure.axes]
+            assert len(titles) == 2 * rows and titles[0].startswith("cheetah-run, with distractors")
+            budgets = [title for title in titles if title.endswith(" labelled episodes")]
+            assert len(budgets) == 2 * (rows - (records is not alone))
+            assert ("with 2 and 8 labelled episodes" in found.caption) == (records is not EVERYTHING_OF_CONTROL)
+            empty = [axis for axis in found.figure.axes if not axis.lines]
+            assert len(empty) == (2 if records is lost else 0) and all(axis.texts for axis in empty)
+
+
+def test_what_the_paper_earned_is_in_sight() -> None:
+    """Also where ours earns less."""
+    poor = [each | {"metrics": each["metrics"] | {"returns": [1.0, 2.0]}} for each in EVERYTHING_OF_CONTROL]
+    with recorded(poor) as folder, matplotlib.rc_context(FIGURE):
+        found = sketch_returns(folder, "laptop")
+    assert found and "expert is given as a number only" in found.caption
+    for axis, task in zip(found.figure.axes, ("cheetah-run", "walker-run"), strict=True):
+        assert axis.get_ylim()[1] > BASELINES[task]["otf-lam-dino"][0] > BASELINES[task]["lapo-256"][0]
+
+
 def test_error_of_a_control_from_its_share_of_variance() -> None:
     truth, rng = np.random.default_rng(0).normal(size=(50, 2)), np.random.default_rng(1)
     errors = [float(np.square(rng.normal(size=truth.shape)).mean()) for _ in range(2)]
@@ -222,40 +254,16 @@ def test_agents_that_earn_nothing() -> None:
 def test_what_captions_count() -> None:
     assert counted([[1], [2]], "seeds") == "1 seed" and counted([[1], [2, 3]], "seeds") == "1 to 2 seeds"
     assert main_budget(EVERYTHING_OF_CONTROL) == 8 and main_budget([]) == 0
+    assert LEAST == 100 * MATTERS
 
 
-DEFECTS = {
-    "none": np.eye(3),
-    "red": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
-    "green": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
-}
-"""How colours look without one kind of cones (Machado, Oliveira and Fernandes 2009), in linear RGB."""
-
-
-def lab(colour: str, eyes: np.ndarray) -> np.ndarray:
-    """CIE Lab of a colour as some eyes see it."""
-    rgb = np.array(to_rgb(colour))
-    seen = np.clip(eyes @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
-    xyz = np.array([[0.4339, 0.3762, 0.1899], [0.2127, 0.7152, 0.0722], [0.0178, 0.1095, 0.8728]]) @ seen
-    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-@pytest.mark.parametrize("eyes", DEFECTS)
-def test_methods_differ_for_all_eyes(eyes: str) -> None:
-    names = list(METHOD_COLOURS)
-    for some in (names[names.index("lapo-64") : names.index("all-actions")], ["otf", "monolithic"]):
-        for one, other in itertools.combinations(some, 2):
-            seen = [lab(METHOD_COLOURS[name], DEFECTS[eyes]) for name in (one, other)]
-            assert np.linalg.norm(seen[0] - seen[1]) > 20, f"{one} looks like {other}"
-
-
-def test_variants_look_like_their_method_but_not_quite() -> None:
-    for way in ("relabel", "finetune"):
-        assert colour_of(f"lapo-256+{way}") == colour_of("lapo-256") == METHOD_COLOURS["lapo-256"]
-        assert hatch_of(f"lapo-256+{way}") and dash_of(f"lapo-256+{way}")[1]
-        assert place_of("lapo-256") < place_of(f"lapo-256+{way}") < place_of("m-lapo")
-    assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
-    assert colour_of("somebody-else") == hexed(MUTED) and place_of("somebody-else") > place_of("otf")
-    assert [tint("#102030", share) for share in (1.0, 0.0)] == ["#102030", "#fafaf8"]
-    assert tint("#ffffff", 0.0, INK) == "#26262a"
+def test_tables_and_figures_choose_the_same_budget() -> None:
+    """That with most methods, not that with most records."""
+    many = [
+        record("control", "idm", "cheetah-run-noisy", seed, {"returns": [1.0, 2.0]}, labels=2) for seed in range(40)
+    ]
+    found = [each | {"metrics": {"return_mean": 1.0} | each["metrics"]} for each in [*EVERYTHING_OF_CONTROL, *many]]
+    with recorded(found) as folder, matplotlib.rc_context(FIGURE):
+        sketch = sketch_returns(folder, "laptop")
+        assert baselines_table(folder, "laptop").startswith("| method (8 labels) |")
+    assert sketch and "8 labelled episodes" in sketch.caption

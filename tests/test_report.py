@@ -15,7 +15,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from otflam.commands.report import Report
 from otflam.core.errors import UserError
@@ -25,7 +25,7 @@ from otflam.experiments.studies import STUDIES
 from otflam.lam.train import train_lam
 from otflam.presets import preset
 from otflam.report.explorer import make_explorer
-from otflam.report.page import CONTAINED, MAKERS, count_names, make_page
+from otflam.report.page import CONTAINED, MAKERS, as_json, make_page
 from otflam.report.runs import find_runs
 from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict
@@ -77,21 +77,12 @@ def test_what_is_in_the_page(page: Path) -> None:
     record = json.loads(next(RECORDS.glob("transfer-*.json")).read_text())
     assert f"torch {record['versions']['torch']}" in text and "<dd>laptop</dd>" in text
     assert "otflam reproduce transfer --preset laptop" in text and "otflam reproduce lam --preset laptop" in text
-    assert "Monolithic minus OTF, paired by seed" in text
-    assert "reproduce control" not in re.sub(
-        r'<details class="how">.*?</details>', "", text
-    )  # tables without rows are left out
+    assert "Monolithic minus OTF, paired by seed" in text and "The paper&#39;s drops are of its Table 1" in text
+    assert "What do agents earn" not in text  # tables without rows are left out
     assert {MAKERS.get(name, name) for name in TABLES if name not in CONTAINED} <= STUDIES.keys()  # commands that exist
     assert re.search(r'class="pill (holds|fails|open|unmeasured)"', text)
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No figures, which take most of the time that a page takes."""
-    monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
     assert data and json.loads(data[1])[0]["name"] == NAME and "<" not in data[1]
@@ -107,14 +98,6 @@ def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_same_inputs_same_bytes(runs: Path, page: Path, tmp_path: Path) -> None:
     again = make_page(runs, runs / "records", "laptop", tmp_path)
     assert again.read_bytes() == page.read_bytes()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_page_without_data(runs: Path, tmp_path: Path) -> None:
-    text = make_page(None, runs / "records", "laptop", tmp_path).read_text(encoding="utf-8")
-    assert "run <code>make demo</code>" in text and 'id="grid"' not in text and "<table" in text
-    with pytest.raises(UserError, match="no records of paper"):
-        make_page(tmp_path / "nothing", runs / "records", "paper", tmp_path)
 
 
 def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,13 +136,6 @@ def test_models_that_cannot_be_shown(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"nothing")
     assert list(next(find_runs(tmp_path, told.append)).models) == ["lapo-256"]
     assert len(told) == 1 and told[0].startswith("left out broken: ")
-
-
-def test_names_of_rows() -> None:
-    rows = [["data", "labels", "method", "R²", "MSE"], ["a", "8", "otf", "0.1 ± 0.2", "1"], ["b", "8", "x", "–", "2"]]
-    assert count_names(rows) == 3
-    assert count_names([["method", "told"], ["flam", "a long sentence about what was found inside of it"]]) == 1
-    assert count_names([["return"], ["1.5"]]) == 1
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +231,21 @@ def test_codes_are_explained(opened: webdriver.Chrome) -> None:
     assert opened.find_element(By.ID, "kept").is_displayed()
     ActionChains(opened).send_keys(Keys.ESCAPE).perform()
     assert not opened.find_element(By.ID, "known").is_displayed()
+
+
+def test_data_sets_of_the_same_name(opened: webdriver.Chrome, page: Path, tmp_path: Path) -> None:
+    """The entry of a code is that of the data set in sight: the second, else the same, knows no patches."""
+    before, data, after = re.split(r'(?<=id="data">)(.*?)(?=</script>)', page.read_text(encoding="utf-8"), maxsplit=1)
+    one, two = (json.loads(data)[0] for _ in range(2))
+    two["atlas"]["known"] = [0] * len(two["colours"])
+    (tmp_path / "two.html").write_text(before + str(as_json([one, two])) + after, encoding="utf-8")
+    opened.get((tmp_path / "two.html").as_uri())
+    desk, patches, choice = (opened.find_element(By.ID, name) for name in ("desk", "patches", "set"))
+    for place in (0, 1):
+        Select(choice).select_by_index(place)
+        WebDriverWait(opened, 10).until(lambda chrome, shown=f"{place} 2": desk.get_attribute("data-shown") == shown)
+        ActionChains(opened).move_to_element(cells(opened)[100]).perform()
+        assert (patches.text == "none of those looked at") == (place == 1)
 
 
 def test_predictions_are_compared(opened: webdriver.Chrome) -> None:

@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from otflam import cli
 from otflam.core.cluster import Cluster, Failure, submit_jobs
 from otflam.core.errors import UserError
 from otflam.evaluate.records import read_records
 from otflam.experiments import agents, lams
+from otflam.experiments.calibration import Calibration
 from otflam.experiments.cells import Site, Task, run_tasks
 from otflam.experiments.estimate import estimate_work, pieces_of
 from otflam.experiments.studies import STUDIES, demo_tasks
+from otflam.presets import preset
 from otflam.report.tables import TABLES
 
 
@@ -31,7 +34,11 @@ class Silent:
 
     def start(self, done: int, total: int) -> None: ...
 
-    def finished(self, name: str, seconds: float) -> None: ...
+    def finished(self, name: str, seconds: float, problem: str | None) -> None: ...
+
+
+SLEEPER = "lambda job, tick: __import__('time').sleep(job)"
+"""A worker whose jobs are the seconds they take, as a text: its process need not load this file."""
 
 
 def test_every_result_of_the_paper_has_a_study() -> None:
@@ -76,30 +83,35 @@ def test_a_sweep_of_two_jobs_through_submitit(tmp_path: Path) -> None:
     assert time.monotonic() - began < 1 and list(read_records(tmp_path / "records", "lam")) == records
 
 
-class Weak:
-    """A worker that dies of some jobs."""
-
-    def __init__(self, deadly: int) -> None:
-        self.deadly = deadly
-
-    def __call__(self, job: int, tick: Callable[[], None]) -> Any:
-        if job == self.deadly:
-            raise MemoryError("too large")
-        return 10 * job
-
-
-def test_a_job_that_the_cluster_loses_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_a_job_that_the_cluster_loses_is_told(tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="needs otflam[slurm]")
     cluster = Cluster(hours=0.1, cpus=1, memory=1)
-    found = dict(submit_jobs(Weak, (1,), [1, 2], 2, cluster, tmp_path, "local"))
-    assert found[2] == 20 and isinstance(found[1], Failure) and "too large" in found[1]
-    assert not list(submit_jobs(Weak, (1,), [], 2, cluster, tmp_path, "local"))
+    # The worker cannot even be made: int("x") raises where the job runs.
+    ((number, problem),) = submit_jobs(int, ("x",), [7], 2, cluster, tmp_path, "local")
+    assert number == 7 and isinstance(problem, Failure) and "ValueError: invalid literal" in problem
+    assert not list(submit_jobs(int, ("x",), [], 2, cluster, tmp_path, "local"))
+
+
+def test_an_interrupted_command_cancels_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitit = pytest.importorskip("submitit", reason="needs otflam[slurm]")
+    cancelled, cancel = [], submitit.LocalJob.cancel
+
+    def spy(job: Any, check: bool = True) -> None:
+        cancelled.append(job)
+        cancel(job, check)
+
+    monkeypatch.setattr(submitit.LocalJob, "cancel", spy)
+    jobs = submit_jobs(eval, (SLEEPER,), [0, 20], 2, Cluster(hours=0.1, cpus=1, memory=1), tmp_path, "local")
+    assert next(jobs) == (0, None) and not cancelled
+    jobs.close()  # what an interruption does to a generator
+    assert len(cancelled) == 1
+    cancelled[0]._process.wait(30)
 
 
 def test_slurm_where_there_is_none_is_told(tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="needs otflam[slurm]")
     with pytest.raises(UserError, match=r"no SLURM here .*--launcher local"):
-        list(submit_jobs(Weak, (1,), [0], 1, Cluster(), tmp_path))
+        list(submit_jobs(int, ("x",), [0], 1, Cluster(), tmp_path))
 
 
 def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None:
@@ -107,13 +119,42 @@ def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None
     jobs = [agents.Job("lapo-256", "cheetah-run-noisy", 1, seed) for seed in (0, 1)]
     lines = list(estimate_work(site, [Task("agents", job) for job in jobs], lambda done, total: None))
     assert lines[0] == "2 cells, 0 recorded, 2 to do" and not list(tmp_path.iterdir())
-    rows = {line[:28].strip(): line[28:].split() for line in lines[2:-1]}
+    assert "cheetah-run-noisy" in lines[1]
+    rows = {line[:28].strip(): line[28:].split() for line in lines[3:-1]}
     # Both need the same data, model and latents; each its own clone, decoder and episodes.
     assert {name: row[0] for name, row in rows.items()} == {
         "collect": "2", "lam lapo-256": "1", "latents lapo-256": "1", "clone": "2", "decoder": "2", "play": "2",
     }  # fmt: skip
-    assert all(float(row[2]) >= 0 and float(row[3]) >= 0 for row in rows.values())
+    steps = preset("tiny").policy.clone.steps
+    assert rows["clone"][1] == str(2 * steps) and rows["play"][1] == str(2 * 2 * 2 * 24)
     assert re.search(r"about [\d.]+ hours of one core .* and [\d.]+ GB", lines[-1])
+
+
+def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.set_num_threads(2)
+    calibration = Calibration(tmp_path, tmp_path, "tiny")
+    assert torch.get_num_threads() == 1
+    cost = calibration.cost("lam lapo-128")
+    assert 0 < cost.seconds < 5 and cost.each > 1000 and calibration.cost("lam lapo-128") is cost
+    # A batch that is too large to try is timed at a small one and costs in proportion.
+    monkeypatch.setattr("otflam.experiments.calibration.LARGE", 4)
+    monkeypatch.setattr("otflam.experiments.calibration.SMALL", 2)
+    (tmp_path / "again").mkdir()
+    other = Calibration(tmp_path / "again", tmp_path, "tiny").cost("lam lapo-128")
+    assert other.seconds > cost.seconds / 2
+
+
+def test_what_is_trained_already_costs_nothing(tmp_path: Path) -> None:
+    """Only the cells' own work is left; weights that are not here are told and do not stop the rest."""
+    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
+    job = lams.Job("lapo-128", "cheetah-run-noisy")
+    run_tasks(site, [Task("lams", job)], "otflam x", Silent())
+    other = Site(tmp_path / "root", tmp_path / "elsewhere", "tiny", 1)
+    assert other.missing([Task("lams", job)]) == [0] and not list(pieces_of(other, Task("lams", job)))
+    dino = Task("lams", lams.Job("otf-lam-dino", "cheetah-run-noisy"))
+    assert site.missing([Task("lams", job), dino]) == [1]
+    failed = run_tasks(site, [Task("lams", job), dino], "otflam x", Silent())
+    assert len(failed) == 1 and "no DINOv2 weights" in failed[str(dino.job)]
 
 
 def test_every_kind_of_work_is_estimated(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from otflam.evaluate.stats import Estimate, bootstrap_interval
 from otflam.report import canvas
-from otflam.report.judging import judged, side, signed
+from otflam.report.judging import Verdict, judged, side, signed
 from otflam.report.verdicts import verdicts
 
 Record = dict[str, Any]
@@ -43,31 +46,33 @@ def transfers(task: str, order: int, otf: list[float], monolithic: list[float]) 
     ]
 
 
-def probes(motion: float, digit: float) -> list[Record]:
-    """Three seeds that differ a little."""
-    known = {"histogram_motion_accuracy": motion, "histogram_digit_accuracy": digit}
+def probes(motion: float, digit: float, noise: float = 0.01, seeds: tuple[int, ...] = (-1, 0, 1)) -> list[Record]:
+    """Seeds that differ a little, or more in what they know of the digit."""
     raw = {"raw_motion_accuracy": 0.5, "raw_digit_accuracy": 0.4}
-    return [
-        record("carrier", "otf", DIGITS, seed, {name: value + 0.01 * seed for name, value in known.items()} | raw)
-        for seed in (-1, 0, 1)
-    ]
+
+    def known(seed: int) -> dict[str, float]:
+        return {"histogram_motion_accuracy": motion + 0.01 * seed, "histogram_digit_accuracy": digit + noise * seed}
+
+    return [record("carrier", "otf", DIGITS, seed, known(seed) | raw) for seed in seeds]
 
 
 def used(*gains: float) -> list[Record]:
     return [record("lam", "flam-4", f"{NOISY}-{gain}", 0, {"gain_over_shuffled": gain}) for gain in gains]
 
 
-def aligned(method: str, labels: int, mse: float = 0.4, gain: float = 0.0, camera: float = 0.0) -> list[Record]:
-    """Two draws of labels on four held-out episodes; methods find other episodes hard."""
+def aligned(
+    method: str, labels: int, mse: float = 0.4, gain: float = 0.0, camera: float = 0.0, draws: Sequence[float] = (0, 1)
+) -> list[Record]:
+    """Some draws of labels on four held-out episodes; methods find other episodes hard."""
     order = 1 if method == "lapo-256" else -1
     errors = [mse + 0.001 * order * part for part in (-1.5, -0.5, 0.5, 1.5)]
     return [
         record(
             *("alignment", method, NOISY, seed),
-            {"action_r2_gain": gain + 0.001 * seed, "distractor_r2": camera, "episode_mse": errors},
+            {"action_r2_gain": gain + 0.001 * draw, "distractor_r2": camera, "episode_mse": errors},
             labels=labels,
         )
-        for seed in range(2)
+        for seed, draw in enumerate(draws)
     ]
 
 
@@ -84,24 +89,29 @@ def gained(*gains: float) -> list[Record]:
     return ours + aligned("f-lapo", 1, gain=-1.0)
 
 
+def repeated(*draws: float) -> list[Record]:
+    """A gain that is clear with few labels; with more the draws are nearly or partly the same."""
+    return aligned("hilam", 2, gain=0.3) + aligned("hilam", 4, gain=0.3, draws=draws)
+
+
 def leaked(camera: float) -> list[Record]:
     return aligned("otf-lam-pixel", 8, camera=camera) + aligned("lapo-256", 8, camera=0.05)
 
 
-def control(method: str, task: str, mean: float, labels: int = 8, seeds: int = 2) -> list[Record]:
+def control(method: str, task: str, mean: float, labels: int = 8, seeds: int = 3) -> list[Record]:
     returns = {"returns": [0.9 * mean, mean, 1.1 * mean]}
     return [record("control", method, task, seed, returns, labels=labels) for seed in range(seeds)]
 
 
-def returned(ours: float, theirs: float, relabelled: float = 10.0, seeds: int = 2) -> list[Record]:
+def returned(ours: float, theirs: float, relabelled: float = 10.0, seeds: int = 3) -> list[Record]:
     rivals = {"lapo-256": theirs, "lapo-256+relabel": relabelled, "labels-only": 20.0, "otf-lam-dino": 1.0}
     found = control("otf-lam-pixel", NOISY, ours, seeds=seeds) + control("random", NOISY, 4.0, 0)
     return found + [each for method, mean in rivals.items() for each in control(method, NOISY, mean, seeds=seeds)]
 
 
-def piped(cloned: float, grounded: float) -> list[Record]:
+def piped(cloned: float, grounded: float, seeds: int = 3) -> list[Record]:
     found = control("expert", PLAIN, 100.0, 0) + control("all-actions", PLAIN, cloned, 0)
-    return found + control("lapo-256", PLAIN, grounded, 32) + control("lapo-256", PLAIN, 99.0, 8)
+    return found + control("lapo-256", PLAIN, grounded, 32, seeds) + control("lapo-256", PLAIN, 99.0, 8)
 
 
 BETTER, WORSE = ([0.1, 0.2, 0.1], [0.6, 0.7, 0.61]), ([0.6, 0.7, 0.61], [0.1, 0.2, 0.1])
@@ -120,7 +130,11 @@ CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
     ),
     "know the motion and not the digit": (
         probes,
-        {"holds": [(0.9, 0.2)], "fails": [(0.9, 0.4), (0.1, 0.2)], "open": [(0.5, 0.2)]},
+        {
+            "holds": [(0.9, 0.2), (0.9, 0.17, 0.02)],
+            "fails": [(0.9, 0.4), (0.1, 0.2), (0.1, 0.2, 0.1), (0.9, 0.23, 0.001)],
+            "open": [(0.5, 0.2), (0.9, 0.2, 0.1), (0.9, 0.23, 0.02), (0.9, 0.2, 0.01, (0,))],
+        },
     ),
     "model uses its latent": (used, {"holds": [(0.2,), (0.9, 0.3)], "fails": [(0.19,), (0.9, 0.1)]}),
     "decoded from otf-lam-dino with a lower error than from lapo-256 on cheetah": (
@@ -140,35 +154,68 @@ CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
         {
             "holds": [(60.0, 20.0)],
             "fails": [(60.0, 90.0), (60.0, 20.0, 90.0), (10.0, 5.0)],
-            "open": [(60.0, 60.0), (60.0, 20.0, 10.0, 1)],
+            "open": [(60.0, 60.0), (60.0, 20.0, 10.0, 1), (60.0, 20.0, 10.0, 2), (10.0, 5.0, 10.0, 2)],
         },
     ),
-    "pipeline is sound": (piped, {"holds": [(70.5, 21.5)], "fails": [(69.0, 69.0), (90.0, 26.0)]}),
+    "pipeline is sound": (
+        piped,
+        {"holds": [(70.5, 21.5)], "fails": [(69.0, 69.0), (90.0, 26.0)], "open": [(90.0, 90.0, 2), (90.0, 26.0, 1)]},
+    ),
 }
 
 
+@contextmanager
+def recorded(records: list[Record]) -> Generator[Path]:
+    """As if a folder held these records."""
+
+    def read(folder: Path, experiment: str) -> list[Record]:
+        return [each for each in records if each["experiment"] == experiment]
+
+    with mock.patch("otflam.report.markdown.read_records", read):
+        yield Path("records")
+
+
+def judge(claim: str, records: list[Record]) -> Verdict:
+    with recorded(records) as folder:
+        (found,) = [each for each in verdicts(folder, "laptop") if claim in each.claim]
+    return found
+
+
 @pytest.mark.parametrize("claim", CASES)
-def test_verdicts_flip_with_the_numbers(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_flip_with_the_numbers(claim: str) -> None:
     make, outcomes = CASES[claim]
     for status, several in (outcomes | {"unmeasured": [*outcomes.get("unmeasured", []), None]}).items():
         for numbers in several:
-            records = [] if numbers is None else make(*numbers)
-            monkeypatch.setattr(
-                "otflam.report.markdown.read_records",
-                lambda folder, name, records=records: [each for each in records if each["experiment"] == name],
-            )
-            (found,) = [each for each in verdicts(Path("records"), "laptop") if claim in each.claim]
+            found = judge(claim, [] if numbers is None else make(*numbers))
             assert found.status == status, f"{numbers}: {found.ours}"
             assert ("not recorded yet" in found.ours) == (status == "unmeasured")
 
 
-def test_exceptions_are_named_and_others_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = used(0.5, 0.123) + returned(60.0, 20.0)
-    monkeypatch.setattr(
-        "otflam.report.markdown.read_records",
-        lambda folder, name: [each for each in records if each["experiment"] == name],
+@pytest.mark.parametrize("draws", [(0.0, 0.0, 0.0), (0.0, 1e-4, 2e-4), (-1.0, 0.0, 1e-4)])
+def test_the_same_draw_again_is_no_certainty(draws: tuple[float, ...]) -> None:
+    """With as many labels as there are all draws are one, up to rounding and the order of its episodes."""
+    claim = "more of the action than the state alone on cheetah"
+    found = judge(claim, repeated(*draws))
+    assert found.status == "open" and "undecided at 1" in found.ours and "decides nothing" in found.how
+    assert re.search(r"with 4 \+0\.\d{3}\)$", found.ours)  # no interval
+    assert judge(claim, repeated(-1.0, 0.0, 1.0)).status == "holds"
+
+
+def test_rules_say_what_their_intervals_are_worth() -> None:
+    earned, sound = judge("play on cheetah", returned(60.0, 20.0)), judge("pipeline is sound", piped(90.0, 45.0))
+    assert "79 to 93 %" in earned.how and "fewer than 3 seeds" in earned.how
+    assert "means on purpose" in sound.how and "fewer than 3 seeds" in sound.how
+    assert re.fullmatch(
+        r"expert 100\.0 \(.* to .*\); all actions 90\.0 \(.* to .*\), 90 % \(.* to .* %\) of the expert; "
+        r"lapo-256 45\.0 \(.* to .*\), 50 % \(.* to .* %\) of all actions",
+        sound.ours,
     )
-    found = {each.claim: each for each in verdicts(Path("records"), "laptop")}
+    assert "chance + 0.05" in judge("not the digit", probes(0.9, 0.2)).how
+
+
+def test_exceptions_are_named_and_others_left_alone() -> None:
+    with recorded(used(0.5, 0.123) + returned(60.0, 20.0)) as folder:
+        found = {each.claim: each for each in verdicts(folder, "laptop")}
     health = found["Every latent action model uses its latent"]
     assert health.ours == "1 of 2 models; not flam-4 on cheetah-run-noisy-0.123 (12.3 %)"
     (earned,) = [each for each in found.values() if each.status == "holds"]

@@ -83,6 +83,6 @@ class Bars:
     def start(self, done: int, total: int) -> None:
         self.bar.begin(self.name, "cells")(done, total)
 
-    def finished(self, name: str, seconds: float) -> None:
-        self.bar.note(f"{name} after {seconds:,.0f} s")
+    def finished(self, name: str, seconds: float, problem: str | None) -> None:
+        self.bar.note(f"{name} after {seconds:,.0f} s" if problem is None else f"{name} FAILED: {problem}")
         self.bar.advance(1)

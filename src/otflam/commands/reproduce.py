@@ -37,11 +37,11 @@ class Reproduce:
     cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
 
     def run(self) -> None:
-        from otflam.experiments.cells import Site, run_tasks
+        from otflam.experiments.cells import Site, check_failures, run_tasks
         from otflam.experiments.estimate import estimate_work
         from otflam.experiments.studies import STUDIES
         from otflam.report.figures import draw_figures
-        from otflam.report.tables import TABLES
+        from otflam.report.tables import CAPTIONS, TABLES
 
         if not self.name:
             for name, study in STUDIES.items():
@@ -58,10 +58,13 @@ class Reproduce:
                 say(line)
             return
         with Progress(f"{self.name} ({self.preset})", "cells") as bar:
-            run_tasks(site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name))
+            failed = run_tasks(
+                site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name)
+            )
         for name in study.tables:
-            say(TABLES[name](self.records, self.preset))
+            say(f"{CAPTIONS[name]}\n\n{TABLES[name](self.records, self.preset)}")
         for path in study.draw(site):
             say(f"wrote {path}")
         for drawn in draw_figures(self.records, self.preset, root / "figures"):
             say(f"wrote {drawn.png}")
+        check_failures(failed)

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from otflam.core.errors import UserError
 
 POLL_SECONDS = 0.5
+LARGEST_ARRAY = 1000
+"""Jobs in an array; SLURM's own default allows no more."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Cluster:
     """Partition of a SLURM cluster; by default the cluster's own choice."""
     hours: float = 12.0
     """Longest time of a job; one that is cut off continues when the command is run again."""
-    cpus: int = 4
+    cpus: int = 1
     """Cores of a job."""
     gpus: int = 0
     """GPUs of a job."""
@@ -70,13 +72,20 @@ def submit_jobs(
     numbers = list(jobs)
     if not numbers:
         return
-    pending = dict(zip(numbers, queue.map_array(Remote(make_worker, arguments), numbers), strict=True))
-    while pending:
-        for number, job in list(pending.items()):
-            if job.done():
-                del pending[number]
-                yield number, outcome(job, logs)
-        time.sleep(POLL_SECONDS if pending else 0)
+    remote, pending = Remote(make_worker, arguments), {}
+    try:
+        for first in range(0, len(numbers), LARGEST_ARRAY):
+            part = numbers[first : first + LARGEST_ARRAY]
+            pending |= dict(zip(part, queue.map_array(remote, part), strict=True))
+        while pending:
+            for number, job in list(pending.items()):
+                if job.done():
+                    del pending[number]
+                    yield number, outcome(job, logs)
+            time.sleep(POLL_SECONDS if pending else 0)
+    finally:  # an interrupted command leaves no jobs behind: run again it would send them twice
+        for job in pending.values():
+            job.cancel(check=False)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ class Job:
     codes: int = 0
     """Size of the tokenizer's vocabulary; 0: the preset's."""
 
+    def __str__(self) -> str:
+        facts = [f"{self.labels} labels"] * bool(self.labels) + [f"{self.codes} codes"] * bool(self.codes)
+        return ", ".join([f"{self.method} on {self.data}", *facts, f"seed {self.seed}"])
+
 
 VOCABULARIES = (16, 32, 0, 128)
 """Sizes of the vocabulary; 0: the preset's, which is 64."""

@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from otflam.core.training import TrainConfig
 from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
@@ -28,7 +30,7 @@ from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 EPISODES, LENGTH = 4, 100
 """Of the data that are collected to calibrate with: long enough for every model's window."""
-STEPS = 6
+STEPS, FEW = 6, 3
 LARGE, SMALL = 64, 8
 """Batches above the first are timed at the second and taken to cost in proportion."""
 PLAYED = (20, 220)
@@ -51,6 +53,7 @@ class Calibration:
     """Runs every part shortly in a folder of its own; what one part needs of another is made once."""
 
     def __init__(self, folder: Path, root: Path, size: str) -> None:
+        torch.set_num_threads(1)  # as cells are run
         self.folder, self.root, self.size, self.chosen = folder, root, size, preset(size)
         self.known: dict[str, Cost] = {}
 
@@ -64,25 +67,24 @@ class Calibration:
     @cached_property
     def store(self) -> Store:
         plan = dataclasses.replace(collection_of(self.size, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
-        began = time.perf_counter()
-        store = collect(dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1)
-        self.known["collect"] = self._made(store, began)
+        watch = Watch()
+        store = collect(
+            dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1, on_frames=watch.step
+        )
+        self.known["collect"] = Cost(watch.pace, weigh(store.path) / store.rows)
         return store
 
     def _collect(self, rest: str) -> Cost:
         return self.known["collect"] if self.store else Cost(0.0)
 
     def _draw(self, what: str) -> Cost:
-        began = time.perf_counter()
+        watch, began = Watch(), time.perf_counter()
         if what == "digits":
-            plan = dataclasses.replace(self.chosen.mnist, sequences=21 * 5)
-            return self._made(make_moving_mnist(plan, self.folder / "digits"), began)
+            digits = make_moving_mnist(dataclasses.replace(self.chosen.mnist, sequences=21 * 5), self.folder / "digits")
+            return Cost((time.perf_counter() - began) / digits.rows, weigh(digits.path) / digits.rows)
         world = dataclasses.replace(recorded_collection(self.store).world, difficulty="vanilla")
-        began = time.perf_counter()
-        return self._made(render(self.store, world, self.folder / "again", 1), began)
-
-    def _made(self, store: Store, began: float) -> Cost:
-        return Cost((time.perf_counter() - began) / store.rows, weigh(store.path) / store.rows)
+        drawn = render(self.store, world, self.folder / "again", 1, on_frames=watch.step)
+        return Cost(watch.pace, weigh(drawn.path) / drawn.rows)
 
     def _tokenizer(self, what: str) -> Cost:
         if what == "of frames":
@@ -188,9 +190,16 @@ class Watch:
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.counts: list[int] = []
 
     def step(self, count: int) -> None:
         self.times.append(time.perf_counter())
+        self.counts.append(count)
+
+    @property
+    def pace(self) -> float:
+        """Seconds of one unit, from the first report on: what comes before is the start."""
+        return (self.times[-1] - self.times[0]) / max(sum(self.counts[1:]), 1)
 
     @property
     def seconds(self) -> float:
@@ -203,6 +212,7 @@ def timed(batch: int) -> int:
 
 
 def shorten(training: TrainConfig) -> TrainConfig:
+    """A few steps; fewer where they are so large that a small machine takes long."""
     return dataclasses.replace(training, steps=STEPS, batch=timed(training.batch), log_every=STEPS, save_every=STEPS)
 
 

@@ -61,13 +61,20 @@ class Site:
         return (self.root / "data" / data / "meta.json").exists()
 
     def missing(self, tasks: list[Task]) -> list[int]:
-        """Tasks without a valid record; where a task's data are missing there can be none."""
+        """Tasks without a valid record; where a task's data are missing one cannot know."""
         known = {name: self.has(name) for task in tasks for name in task.needs}
         return [
             number
             for number, task in enumerate(tasks)
-            if not all(known[name] for name in task.needs) or find_record(self.records, self.cell(task)) is None
+            if not all(known[name] for name in task.needs) or not self.recorded(task)
         ]
+
+    def recorded(self, task: Task) -> bool:
+        """Whether a task has a valid record; one that lacks something, such as weights, says so when it is run."""
+        try:
+            return find_record(self.records, self.cell(task)) is not None
+        except UserError:
+            return False
 
     def launch(self, make_worker: Callable[..., Any], arguments: tuple, jobs: list[int]) -> Iterator[tuple[int, Any]]:
         """Work jobs off, here or on a cluster."""
@@ -95,26 +102,31 @@ class Listener(Protocol):
         """So many of all cells are known."""
         ...
 
-    def finished(self, name: str, seconds: float) -> None:
-        """A cell is done, so long after the start."""
+    def finished(self, name: str, seconds: float, problem: str | None) -> None:
+        """A cell is done, so long after the start, or it failed."""
         ...
 
 
-def run_tasks(site: Site, tasks: list[Task], command: str, told: Listener) -> None:
-    """Work off the tasks that have no valid record yet; one that fails does not keep the others from it."""
+def run_tasks(site: Site, tasks: list[Task], command: str, told: Listener) -> dict[str, str]:
+    """Work off the tasks that have no valid record yet; those that fail come back with what went wrong."""
     prepare(site, tasks, told)
-    cells, missing = [site.cell(task) for task in tasks], site.missing(tasks)
+    missing = site.missing(tasks)
     told.start(len(tasks) - len(missing), len(tasks))
     failed, began = {}, time.monotonic()
     for number, problem in site.launch(Worker, (site, tasks, command), missing):
-        name = cells[number].path(site.records).stem
+        name = str(tasks[number].job)
         if problem is not None:
             failed[name] = problem
-        told.finished(name, time.monotonic() - began)
+        told.finished(name, time.monotonic() - began, problem)
+    return failed
+
+
+def check_failures(failed: dict[str, str]) -> None:
+    """Raise what went wrong with some of the cells, after everything else was made."""
     if failed:
         name, problem = next(iter(failed.items()))
         raise UserError(
-            f"{len(failed)} of {len(missing)} cells failed, e.g. {name}: {problem}",
+            f"{len(failed)} cells failed, the first being {name} ({problem})",
             "all others are recorded; run the same command again for these",
         )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from otflam.data.store import Store
 from otflam.evaluate.records import read_records
-from otflam.experiments.cells import Listener, Site, run_tasks
+from otflam.experiments.cells import Listener, Site, check_failures, run_tasks
 from otflam.experiments.datasets import CONTROL
-from otflam.experiments.studies import STORY, demo_tasks, draw_vocabularies
+from otflam.experiments.studies import demo_tasks, draw_vocabularies
 from otflam.report.page import make_page
 from otflam.report.sheet import contact_sheet
 
@@ -18,7 +18,7 @@ def demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
     """Tell the story, a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
     site = Site(out, out / "records", size, workers)
     tasks = demo_tasks(size)
-    run_tasks(site, tasks, f"otflam demo --preset {size}", told)
+    failed = run_tasks(site, tasks, f"otflam demo --preset {size}", told)
     for name in dict.fromkeys(name for task in tasks for name in task.needs):
         store = Store(out / "data" / name)
         returns = [episode["return"] for episode in store.episodes]
@@ -28,6 +28,7 @@ def demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
         yield f"picture: {path}"
     yield from numbers_that_matter(site.records)
     yield f"the report, to open in a browser: {make_page(out, site.records, size, out / 'report')}"
+    check_failures(failed)
 
 
 def numbers_that_matter(records: Path) -> Iterator[str]:
@@ -42,8 +43,8 @@ def numbers_that_matter(records: Path) -> Iterator[str]:
     for record in read_records(records, "lam"):
         right, copied = (record["metrics"][f"gain_over_{other}"] for other in ("shuffled", "copied"))
         yield (
-            f"{record['method']}: its error on {STORY} is {below(right)} that with another transition's latent, "
-            f"{below(copied)} that of copying the frame"
+            f"{record['method']}: its error on {record['task']} is {below(right)} that with another transition's "
+            f"latent, {below(copied)} that of copying the frame"
         )
     played = sorted(read_records(records, "control"), key=lambda record: record["metrics"]["return_mean"])
     for record in played:

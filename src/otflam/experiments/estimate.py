@@ -15,12 +15,14 @@ from otflam.experiments import agents, lams
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import Site, Task
 from otflam.experiments.datasets import DIGITS, VANILLA, collection_of
-from otflam.experiments.tokenizers import training_of
+from otflam.experiments.tokenizers import tokenizer_folder, training_of
 from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
 from otflam.presets import preset
 
 PROBE_SECONDS = 6.0
 """All probes of one cell of alignment, measured at laptop size; hardly anything beside the rest."""
+HELD_OUT = 0.5
+"""Share of the episodes that nothing is trained on: the pool of labels, and probes."""
 EPISODE = 1000
 """Steps of an episode to its time limit, in every task of the suite."""
 
@@ -40,6 +42,8 @@ def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], N
     """Lines that tell what is missing, its time and its disk."""
     missing = [tasks[number] for number in site.missing(tasks)]
     yield f"{len(tasks)} cells, {len(tasks) - len(missing)} recorded, {len(missing)} to do"
+    if away := {name for task in missing for name in task.needs if not site.has(name)}:
+        yield f"not here yet: {', '.join(sorted(away))}; records of them count as missing until they are made"
     if not missing:
         return
     pieces = dict.fromkeys(piece for task in missing for piece in pieces_of(site, task))
@@ -78,16 +82,16 @@ def pieces_of(site: Site, task: Task) -> Iterator[Piece]:
         if not site.has(name):
             yield from data_pieces(size, name)
     if task.kind == "tokenizers":
-        yield tokenizer_piece(size, job.source, job.model, job.seed)
+        yield from tokenizer_pieces(site, job.source, job.model, job.seed)
     elif task.kind == "lams":
-        yield from lam_pieces(size, job)
+        yield from lam_pieces(site, job)
     elif task.kind == "alignments":
         model = lams.Job(job.method, job.data)
-        yield from lam_pieces(size, model)
-        yield label_piece(size, model)
+        yield from lam_pieces(site, model)
+        yield label_piece(size, model, HELD_OUT)
         yield Piece(task, "probes", 1)
     else:
-        yield from agent_pieces(size, job)
+        yield from agent_pieces(site, job)
 
 
 def data_pieces(size: str, name: str) -> Iterator[Piece]:
@@ -106,41 +110,56 @@ def frames(size: str) -> int:
     return plan.episodes * (plan.steps or EPISODE)
 
 
-def tokenizer_piece(size: str, source: str, model: Any, seed: int) -> Piece:
+def tokenizer_pieces(site: Site, source: str, model: Any, seed: int) -> Iterator[Piece]:
+    if site.has(source) and finished(tokenizer_folder(site.root, site.size, source, model, seed)):
+        return
     kind = f"tokenizer {model.method}" + (" (digits)" if source in DIGITS else "")
-    return Piece(("tokenizer", source, model, seed), kind, training_of(size, source, seed).steps)
+    yield Piece(("tokenizer", source, model, seed), kind, training_of(site.size, source, seed).steps)
 
 
-def lam_pieces(size: str, job: lams.Job) -> Iterator[Piece]:
+def finished(folder: Path) -> bool:
+    return (folder / "model.safetensors").exists()
+
+
+def lam_pieces(site: Site, job: lams.Job) -> Iterator[Piece]:
     """A latent action model and what it stands on."""
-    chosen = preset(size)
+    size, chosen = site.size, preset(site.size)
+    try:
+        if all(site.has(name) for name in lams.needs(job)) and finished(lams.lam_folder(site.root, size, job)):
+            return
+    except UserError:  # without its weights nobody knows; the calibration will say so
+        pass
     config = chosen.lam[job.method]
     if isinstance(config, OTFConfig):
-        yield tokenizer_piece(size, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
+        yield from tokenizer_pieces(site, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
     if isinstance(config, FlamConfig):
         yield Piece(("frames", job.data), "tokenizer of frames", chosen.frame_training.steps)
     if isinstance(config, DinoConfig) and chosen.featured:
         share = (chosen.featured + lams.HELD_OUT) / chosen.collection.episodes
         yield Piece(("features", job.data), "dino features", share * frames(size))
     if job.method in lams.LOW:
-        yield from lam_pieces(size, lams.low_of(job))
+        yield from lam_pieces(site, lams.low_of(job))
     yield Piece(job, f"lam {job.method}", lams.training_for(size, job).steps)
 
 
-def label_piece(size: str, job: lams.Job) -> Piece:
-    return Piece(("latents", job), f"latents {job.method}", frames(size))
+def label_piece(size: str, job: lams.Job, share: float) -> Piece:
+    """Latents of a share of the frames."""
+    return Piece(("latents", job, share), f"latents {job.method}", share * frames(size))
 
 
-def agent_pieces(size: str, job: agents.Job) -> Iterator[Piece]:
+def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
     """An agent and what it plays."""
+    size = site.size
     config, way = agents.config_of(size, job), job.method.partition("+")[2]
     clones = {"idm": 2, "labels-only": 1, "all-actions": 1}.get(job.method, int(way == "relabel"))
     if clones:
         yield Piece((job, "clone"), "clone", clones * config.clone.steps)
     if agents.has_lam(job):
         model = agents.lam_job(job)
-        yield from lam_pieces(size, model)
-        yield label_piece(size, model)
+        yield from lam_pieces(site, model)
+        # Where features are stored, latents of the episodes that a model was trained on cost next to nothing.
+        if not (isinstance(preset(size).lam[model.method], DinoConfig) and preset(size).featured):
+            yield label_piece(size, model, 1 - HELD_OUT)
         if way != "relabel":
             yield Piece((model, job.seed, "clone"), "clone", config.clone.steps)
         if way == "finetune":

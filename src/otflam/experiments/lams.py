@@ -52,6 +52,9 @@ class Job:
     codes: int = 0
     """Size of the tokenizer's vocabulary; 0: the preset's."""
 
+    def __str__(self) -> str:
+        return f"{self.method} on {self.data}, seed {self.seed}"
+
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
@@ -115,14 +118,17 @@ def training_for(size: str, job: Job) -> TrainConfig:
     return dataclasses.replace(preset(size).lam_training[job.method], seed=job.seed)
 
 
+def lam_folder(root: Path, size: str, job: Job) -> Path:
+    """Where a job's model is, or will be."""
+    known = cell(root, size, job)
+    key = stable_hash([job.method, known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
+    return root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
+
+
 def trained_lam(root: Path, size: str, job: Job) -> Path:
     """The folder of a job's model, trained if it is missing."""
     chosen, store = preset(size), Store(root / "data" / job.data)
-    config, training = chosen.lam[job.method], training_for(size, job)
-    known = cell(root, size, job)
-    key = stable_hash([job.method, known.config, store.hash, known.stage_version, versions("torch", "numpy")])
-    out = root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
-    base = None
+    config, training, out, base = chosen.lam[job.method], training_for(size, job), lam_folder(root, size, job), None
     if isinstance(config, OTFConfig):
         base = trained(root, size, vocabulary(job), tokenizer_of(size, job), job.seed)[1]
     elif isinstance(config, FlamConfig):
@@ -153,7 +159,7 @@ def low_of(job: Job) -> Job:
 
 
 def measure(root: Path, size: str, job: Job) -> dict[str, float]:
-    folder = trained_lam(root, size, job)
+    folder = patiently(lambda: trained_lam(root, size, job))
     health = read_json(folder / "health.json", "train it again")
     numbers = {name: value for name, value in health.items() if name != "verdict"}
     return numbers | {"train_seconds": training_seconds(folder)}

@@ -47,6 +47,11 @@ class Job:
     label: str
     """What is special about it: the order, the vocabulary, the ablation."""
 
+    def __str__(self) -> str:
+        aim = f" to {self.target}" if self.target else ""
+        facts = f"{self.label}, order {self.model.motion.order}, {self.model.codebook.codes} codes, seed {self.seed}"
+        return f"{self.model.method} from {self.source}{aim} ({facts})"
+
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs of an experiment, the most telling first."""
@@ -96,11 +101,17 @@ def needs(job: Job) -> list[str]:
     return [name for name in (job.source, job.target) if name]
 
 
+def tokenizer_folder(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> Path:
+    """Where a tokenizer is, or will be."""
+    store, training = Store(root / "data" / source), training_of(size, source, seed)
+    key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
+    return root / "tokenizers" / f"{source}-{key[:12]}"
+
+
 def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> tuple[MotionAutoencoder, Path]:
     """A tokenizer on the first half of a data set, trained if it is missing, and its folder."""
     store, training = Store(root / "data" / source), training_of(size, source, seed)
-    key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
-    out = root / "tokenizers" / f"{source}-{key[:12]}"
+    out = tokenizer_folder(root, size, source, model, seed)
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
     # Another cell may be training the same one.
     return patiently(lambda: train_tokenizer(store, episodes, model, training, preset(size).hardware, out)), out

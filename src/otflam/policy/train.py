@@ -122,7 +122,10 @@ class Task:
     def made_from(self, **about: Any) -> dict[str, Any]:
         """Everything that decides the agent."""
         facts = {"data": self.store.hash, "labelled": self.labelled.tolist(), "unlabelled": self.unlabelled.tolist()}
-        facts |= {"config": to_json(self.config), "versions": versions("torch", "numpy"), **about}
+        config = to_json(self.config)
+        if about.get("grounding") != "finetune":
+            del config["finetune"]  # decides nothing else
+        facts |= {"config": config, "versions": versions("torch", "numpy"), **about}
         return facts | {"stages": [CLONE_VERSION, DECODER_VERSION, LABEL_VERSION]}
 
     def finished(self, made_from: dict[str, Any]) -> Agent | None:

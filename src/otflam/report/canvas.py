@@ -21,7 +21,6 @@ from otflam.report.style import FIGURE, INK, PAPER, hexed
 
 Records = list[dict[str, Any]]
 VANILLA, NOISY = "-vanilla", "-noisy"
-SCALE = "The paper's data, models and training are far larger than ours: compare the order of methods, not numbers."
 METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """Nothing in a file says when it was drawn or by which version."""
 
@@ -93,15 +92,6 @@ def task_of(data: str) -> str:
 def world_of(data: str) -> str:
     """A data set's title."""
     return f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
-
-
-def main_budget(records: Records) -> int:
-    """The budget of labels at which most methods are recorded, the smallest of equals; 0 if there is none."""
-    methods: dict[int, set[str]] = {}
-    for record in records:
-        if record["labels"]:
-            methods.setdefault(record["labels"], set()).add(record["method"])
-    return min(methods, key=lambda labels: (-len(methods[labels]), labels), default=0)
 
 
 def counted(groups: Iterable[Sequence[Any]], what: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,17 @@ from otflam.report.canvas import VANILLA, Records, complete, task_of, usual, val
 from otflam.report.figures_latents import LEAST
 from otflam.report.judging import Status, Verdict, judged, negative, rounded, side, signed, unmeasured
 from otflam.report.markdown import chosen, group
-from otflam.report.policy_tables import BASELINE, named
+from otflam.report.policy_tables import BASELINE, decoding_gap, named
 from otflam.report.reproduced import TASKS
 
 OURS = ("otf-lam-dino", "otf-lam-pixel")
-DECODED = {-1: "clearly lower", 0: "level", 1: "clearly higher"}
-GAINED = {1: "clearly more", 0: "level", -1: "clearly less"}
+DECODED = {-1: "clearly lower", 0: "undecided", 1: "clearly higher"}
+GAINED = {1: "clearly more", 0: "undecided", -1: "clearly less"}
 """What the sides of differences mean, what is claimed first."""
 MARGIN = 0.01
 """Differences of R² that mean something where there is no interval."""
+SAME = 1e-6
+"""Differences of R² below which two probes learned from the same episodes."""
 
 
 def judge_latents(folder: Path, size: str) -> list[Verdict]:
@@ -63,22 +67,12 @@ def judge_decoding(records: Records, task: str, method: str) -> Verdict:
         "interval over episodes (one model each). Holds if below 0 at every budget of labels, fails if above at one, "
         "else open."
     )
-    gaps = {labels: gap for labels in budgets(records) if (gap := decoding_gap(records, method, labels))}
+    groups = sorted(group(records, "labels").items())
+    gaps = {labels: gap.error for (labels,), found in groups if (gap := decoding_gap(found, method))}
     if not gaps:
         return unmeasured(claim, "–", how, f"{method} and {BASELINE} with the same labels")
     status = judged(side(negative(gap)) for gap in gaps.values())
     return Verdict(claim, told(gaps, DECODED), "–", status, how)
-
-
-def budgets(records: Records) -> list[int]:
-    return sorted({record["labels"] for record in records})
-
-
-def decoding_gap(records: Records, method: str, labels: int) -> Estimate | None:
-    """A method's error minus the baseline's: by episode, each averaged over the draws of labels."""
-    by = {(r["method"], r["seed"]): np.array(r["metrics"]["episode_mse"]) for r in records if r["labels"] == labels}
-    both = [(by[method, seed], by[BASELINE, seed]) for name, seed in by if name == method and (BASELINE, seed) in by]
-    return estimate(np.mean([ours - theirs for ours, theirs in both], 0).tolist()) if both else None
 
 
 def told(gaps: dict[int, Estimate], words: dict[int, str]) -> str:
@@ -93,19 +87,27 @@ def judge_gain(records: Records, task: str) -> Verdict:
     claim = f"The best latent actions tell more of the action than the state alone on {task}"
     how = (
         "R² of a linear probe of the latents minus that of the state; the method with the greatest mean over budgets; "
-        "95 % interval over draws of labels (Student's t; where the budget is the whole pool the draws are the same). "
-        "Holds if above 0 at every budget, fails if below at one, else open."
+        "95 % interval over draws of labels (Student's t). Holds if above 0 at every budget, fails if below at one, "
+        f"else open. Where two draws agree within {SAME} they were the same episodes, in another order only, as where "
+        "the budget is the whole pool: such a budget has no interval and decides nothing."
     )
     groups = group(complete(records, "action_r2_gain"), "method", "labels")
     if not groups:
         return unmeasured(claim, "–", how, "probes of any latents")
     gains: dict[str, dict[int, Estimate]] = {}
     for method, labels in sorted(groups):
-        gains.setdefault(method, {})[labels] = estimate(values(groups[method, labels], "action_r2_gain"))
+        gains.setdefault(method, {})[labels] = over_draws(values(groups[method, labels], "action_r2_gain"))
     best = max(gains, key=lambda method: float(np.mean([gain.mean for gain in gains[method].values()])))
     record: dict[str, Any] = next(record for record in records if record["method"] == best)
     ours = f"{named(record)}: {told(gains[best], GAINED)}"
     return Verdict(claim, ours, "–", judged(side(gain) for gain in gains[best].values()), how)
+
+
+def over_draws(gains: list[float]) -> Estimate:
+    """Mean and interval over draws of labels; none if some are the same draw, which would look like certainty."""
+    repeated = any(abs(one - other) <= SAME for one, other in itertools.combinations(gains, 2))
+    found = estimate(gains)
+    return Estimate(found.mean, math.inf, found.count) if repeated else found
 
 
 def judge_leakage(records: Records, task: str, method: str) -> Verdict:

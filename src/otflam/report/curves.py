@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -17,16 +18,15 @@ from otflam.report.canvas import (
     Sketch,
     counted,
     legend_below,
-    main_budget,
     usual,
     world_of,
     write_figure,
 )
-from otflam.report.markdown import chosen, group
+from otflam.report.markdown import chosen, group, main_budget
 from otflam.report.policy_tables import named
-from otflam.report.style import FIGURE, SERIES, colour_of, place_of, weight_of
+from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
 
-CURVES = {"control": ("curve_clone", "cloning loss"), "alignment": ("curve_mse", "decoding error, held out")}
+CURVES = {"control": ("curve_clone", "cloning loss"), "alignment": ("curve_mse", "decoding error")}
 
 
 def draw_expert_curves(logs: dict[str, Path], path: Path) -> Path:
@@ -51,9 +51,9 @@ def draw_expert_curves(logs: dict[str, Path], path: Path) -> Path:
 
 
 def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
-    """The paper's convergence figure from records: how fast latents are imitated, and how fast decoded."""
+    """The paper's convergence figure at one budget: how fast latents are imitated, and how fast decoded."""
     with matplotlib.rc_context(FIGURE):
-        sketch = sketch_curves(folder, size, labels)
+        sketch = sketch_curves([*cloning_parts(folder, size, labels), *decoding_parts(folder, size, labels)], size)
     if sketch is None:
         raise UserError(
             f"{folder} has no curves of {size} at {labels} labels",
@@ -63,50 +63,96 @@ def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
 
 
 def sketch_convergence(folder: Path, size: str) -> Sketch | None:
-    """The convergence figure at the budget of labels with most methods."""
-    records = [record for name in CURVES for record in chosen(folder, name, size)]
-    return sketch_curves(folder, size, main_budget(usual(record for record in records if record["labels"])))
+    """Cloning at the budget of labels with most methods, decoding at every budget."""
+    labels = main_budget(_with_curves(folder, "control", size))
+    return sketch_curves([*cloning_parts(folder, size, labels), *decoding_parts(folder, size)], size)
 
 
-def sketch_curves(folder: Path, size: str, labels: int) -> Sketch | None:
-    """Loss of imitating latents above, error of decoding them below, one column for each data set."""
-    curves = {
-        name: group(
-            (r for r in usual(chosen(folder, name, size)) if r["labels"] == labels and CURVES[name][0] in r["metrics"]),
-            "task",
-            "method",
-        )
-        for name in CURVES
-    }
-    tasks = sorted({task for found in curves.values() for task, _ in found})
+@dataclass(frozen=True)
+class Part:
+    """One row of the figure: the curves of one kind with so many labelled episodes."""
+
+    kind: str
+    labels: int
+    records: Records
+
+    @property
+    def height(self) -> float:
+        """In inches."""
+        return 2.4 if self.kind == "control" else 1.6
+
+    @property
+    def title(self) -> str:
+        return f"{self.labels} labelled episodes" if self.kind == "alignment" else ""
+
+
+def cloning_parts(folder: Path, size: str, labels: int) -> list[Part]:
+    """The row of cloning: of one budget, since all budgets of a seed share a clone."""
+    found = [record for record in _with_curves(folder, "control", size) if record["labels"] == labels]
+    return [Part("control", labels, found)] if found else []
+
+
+def decoding_parts(folder: Path, size: str, only: int | None = None) -> list[Part]:
+    """A row of decoding for each budget of labels, or for one."""
+    groups = group(_with_curves(folder, "alignment", size), "labels")
+    return [Part("alignment", labels, groups[labels,]) for (labels,) in sorted(groups) if only in (None, labels)]
+
+
+def _with_curves(folder: Path, kind: str, size: str) -> Records:
+    """Records that have a curve of a method of its own: ways of grounding share theirs with one, or have none."""
+    found = usual(chosen(folder, kind, size))
+    return [r for r in found if r["labels"] and CURVES[kind][0] in r["metrics"] and "+" not in r["method"]]
+
+
+def sketch_curves(parts: list[Part], size: str) -> Sketch | None:
+    """One row for each part, one column for each data set."""
+    tasks = sorted({record["task"] for part in parts for record in part.records})
     # The figure is of distractors where there are any, as the paper's is; both worlds would be too wide to read.
     tasks = [task for task in tasks if VANILLA not in task] or tasks
     if not tasks:
         return None
-    shown = {name: CURVES[name] for name, found in curves.items() if found}
-    figure = Figure(figsize=(3.9 * len(tasks) + 0.6, 2.4 * len(shown) + 0.6), layout="constrained")
-    axes = figure.subplots(len(shown), len(tasks), squeeze=False)
-    for row, (name, (metric, label)) in zip(axes, shown.items(), strict=True):
-        for axis, task in zip(row, tasks, strict=True):
-            methods = {method for data, method in curves[name] if data == task and "+" not in method}
-            for method in sorted(methods, key=place_of):
-                _draw_curve(axis, curves[name][task, method], metric)
-            axis.set(xlabel="steps")
-        row[0].set_ylabel(label)
+    heights = [part.height for part in parts]
+    figure = Figure(figsize=(3.9 * len(tasks) + 0.6, sum(heights) + 0.6), layout="constrained")
+    axes = figure.subplots(len(parts), len(tasks), squeeze=False, height_ratios=heights)
+    for row, part in zip(axes, parts, strict=True):
+        _draw_part(row, part, tasks)
     for axis, task in zip(axes[0], tasks, strict=True):
-        axis.set_title(world_of(task))
+        axis.set_title(", ".join(filter(None, (world_of(task), parts[0].title))))
+    for axis in axes[-1]:
+        axis.set_xlabel("steps")
     legend_below(figure, axes.flat, 4)
-    seeds = counted([part for found in curves.values() for part in found.values()], "seeds")
+    return Sketch(figure, _tell_curves(parts, size))
+
+
+def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
+    """The curves of all methods, task by task."""
+    metric, label = CURVES[part.kind]
+    for axis, task in zip(row, tasks, strict=True):
+        found = group((record for record in part.records if record["task"] == task), "method")
+        for method in sorted(found, key=lambda key: place_of(key[0])):
+            _draw_curve(axis, found[method], metric)
+        if not found:
+            axis.text(0.5, 0.5, "no record", transform=axis.transAxes, ha="center", color=hexed(MUTED))
+        axis.set_title(part.title, fontweight="normal", fontsize=8.5)
+        if part.kind == "control":
+            axis.set_xlabel("steps")  # decoding takes others
+    row[0].set_ylabel(label)
+
+
+def _tell_curves(parts: list[Part], size: str) -> str:
+    """The caption."""
+    budgets = [str(part.labels) for part in parts if part.kind == "alignment"]
+    listed = " and ".join(filter(None, (", ".join(budgets[:-1]), *budgets[-1:])))
     told = {
         "control": "How fast a policy imitates latent actions (loss as a share of their variance).",
-        "alignment": f"How fast a decoder reads the true action from them with {labels} labelled episodes (error on "
+        "alignment": f"How fast a decoder reads the true action from them with {listed} labelled episodes (error on "
         "held-out episodes).",
     }
-    caption = " ".join(told[name] for name in shown) + (
+    seeds = counted([found for part in parts for found in group(part.records, "task", "method").values()], "seeds")
+    return " ".join(told[kind] for kind in dict.fromkeys(part.kind for part in parts)) + (
         f" Preset: {size}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )
-    return Sketch(figure, caption)
 
 
 def _draw_curve(axis: Axes, records: Records, metric: str) -> None:

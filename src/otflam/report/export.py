@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from otflam.core.files import write_text
-from otflam.report.tables import TABLES
+from otflam.report.tables import CAPTIONS, TABLES
 
 ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"} | {"\\": r"\textbackslash{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
@@ -16,12 +16,12 @@ Rows = list[list[str]]
 
 
 def export_tables(records: Path, size: str, out: Path) -> Iterator[Path]:
-    """Write every table that has rows; one with several parts becomes several files."""
+    """Write every table that has rows, with its caption in LaTeX; one with several parts becomes several files."""
     for name, make in TABLES.items():
         parts = [rows for rows in parse_tables(make(records, size)) if len(rows) > 1]
         for number, rows in enumerate(parts):
             stem = f"{name}-{size}" + (f"-{number + 1}" if len(parts) > 1 else "")
-            for suffix, text in (("csv", as_csv(rows)), ("tex", as_latex(rows))):
+            for suffix, text in (("csv", as_csv(rows)), ("tex", f"% {CAPTIONS[name]}\n{as_latex(rows)}")):
                 write_text(out / f"{stem}.{suffix}", text)
                 yield out / f"{stem}.{suffix}"
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from otflam.evaluate.stats import estimate
+from otflam.lam.health import MATTERS
 from otflam.report.canvas import (
     NOISY,
     VANILLA,
@@ -31,7 +32,7 @@ from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, t
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
 """What the action can be read from without any latent."""
-LEAST = 20.0
+LEAST = 100 * MATTERS
 """Per cent by which a healthy model's error must lie below that with another transition's latent."""
 
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from otflam.report.canvas import (
-    SCALE,
     VANILLA,
     Earned,
     Records,
@@ -22,15 +21,14 @@ from otflam.report.canvas import (
     draw_seeds,
     earned,
     legend_below,
-    main_budget,
     played,
     spread,
     task_of,
     usual,
 )
-from otflam.report.markdown import chosen, group
+from otflam.report.markdown import chosen, group, main_budget
 from otflam.report.policy_tables import WITHOUT_LABELS, named
-from otflam.report.published import BASELINES
+from otflam.report.published import BASELINES, SCALE
 from otflam.report.style import MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
 
 LINES = {"random": "random", "labels-only": "labels alone", "all-actions": "all actions"}
@@ -76,6 +74,7 @@ def sketch_returns(folder: Path, size: str) -> Sketch | None:
         f"Return with distractors and {labels} labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
         f"{played(records)} each). Bars: mean; whiskers: 95 % interval, bootstrapped over seeds and episodes; dots: "
         "seeds. Lines, each in its interval: random play, cloning the labels alone, cloning all true actions. "
+        "The expert is given as a number only: its line would squash all else. "
         f"Diamonds: the paper's returns with 32 labelled trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
@@ -93,6 +92,7 @@ def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Re
     bars = {method: earned(found[method]) for method in methods if method in found}
     shown = [value for each in (*bars.values(), *references.values()) for value in (each.mean, each.high)]
     shown += [seed for each in bars.values() for seed in each.seeds]
+    shown += [paper[method][0] for method in methods if method in paper]
     top = 1.08 * max(shown, default=0.0) or 1.0  # a cheetah that does not run earns nothing at all
     axis.set(xlim=(-0.6, len(methods) - 0.4), ylim=(0, top), ylabel="return")
     for place, method in enumerate(methods):

@@ -9,20 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.report.canvas import (
-    SCALE,
     Records,
     Sketch,
     counted,
     earned,
     legend_below,
-    main_budget,
     played,
 )
-from otflam.report.markdown import group
+from otflam.report.markdown import group, main_budget
 from otflam.report.policy_tables import named
-from otflam.report.published import VOCABULARY
+from otflam.report.published import SCALE, VOCABULARY
 from otflam.report.reproduced import USUAL, control_records
-from otflam.report.style import INK, MUTED, PAPER, colour_of, dash_of, hexed, place_of, tint
+from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint
 
 SWEPT = ("otf-lam-pixel", "otf-lam-dino")
 SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 128: (0.55, INK, "^")}
@@ -106,7 +104,7 @@ def _draw_line(axis: Axes, found: dict[int, Records], method: str, codes: int) -
     low, high = [value.low for value in values], [value.high for value in values]
     axis.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     look: dict[str, Any] = {"marker": mark, "markersize": 5.5, "markeredgecolor": hexed(PAPER), "markeredgewidth": 0.6}
-    look["linestyle"] = "--" if method == "labels-only" else dash_of(method)
+    look["linestyle"] = "--" if method == "labels-only" else "-"
     name = named(next(iter(points.values()))[0] | {"codes": codes})
     axis.plot(x, [value.mean for value in values], color=colour, label=name, **look)
 

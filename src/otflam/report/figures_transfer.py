@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from otflam.evaluate.stats import estimate
 from otflam.report.canvas import (
-    SCALE,
     Records,
     Sketch,
     complete,
@@ -22,6 +21,7 @@ from otflam.report.canvas import (
     values,
 )
 from otflam.report.markdown import chosen, group
+from otflam.report.published import SCALE
 from otflam.report.style import INK, colour_of, hexed, place_of, tint
 from otflam.report.tables import PAPER_DROP
 

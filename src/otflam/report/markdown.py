@@ -23,6 +23,15 @@ def group(records: Iterable[dict[str, Any]], *keys: str) -> dict[tuple, list[dic
     return groups
 
 
+def main_budget(records: list[dict[str, Any]]) -> int:
+    """The budget of labels at which most methods are recorded, the smallest of equals; 0 if there is none."""
+    methods: dict[int, set[str]] = {}
+    for record in records:
+        if record["labels"]:
+            methods.setdefault(record["labels"], set()).add(record["method"])
+    return min(methods, key=lambda labels: (-len(methods[labels]), labels), default=0)
+
+
 def over_seeds(records: list[dict[str, Any]], metric: str, scale: float = 1.0, digits: int = 3) -> str:
     """Mean ± half of the 95 % interval, or a single value."""
     values = [scale * record["metrics"][metric] for record in records if record["metrics"][metric] is not None]

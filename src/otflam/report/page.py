@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -23,7 +23,7 @@ from otflam.report.explorer import as_uri, make_explorer
 from otflam.report.export import Rows, parse_tables
 from otflam.report.figures import draw_figures
 from otflam.report.style import INK, PAPER, SERIES
-from otflam.report.tables import TABLES
+from otflam.report.tables import CAPTIONS, TABLES
 from otflam.report.verdicts import verdicts
 
 TITLES = {
@@ -57,6 +57,8 @@ class Table:
     """One table of the page."""
 
     title: str
+    note: str
+    """What its rows are and what ± is."""
     caption: str
     """What this part of a table with several parts shows."""
     command: str
@@ -71,8 +73,8 @@ class Figure:
     name: str
     caption: str
     src: str
-    broad: bool
-    """Whether it takes the whole width of the page."""
+    shape: Literal["", "broad", "tall"]
+    """A broad one takes the whole width of the page, a tall one all the height it needs."""
 
 
 @dataclass(frozen=True)
@@ -126,13 +128,16 @@ def inline_figures(records: Path, size: str) -> list[Figure]:
     """The figures as images inside the page."""
     with TemporaryDirectory() as folder:
         drawn = [(each, each.svg.read_bytes()) for each in draw_figures(records, size, Path(folder))]
-        return [Figure(each.name, each.caption, as_uri("image/svg+xml", svg), is_broad(svg)) for each, svg in drawn]
+        return [Figure(each.name, each.caption, as_uri("image/svg+xml", svg), shape_of(svg)) for each, svg in drawn]
 
 
-def is_broad(svg: bytes) -> bool:
-    """Whether a drawing needs the whole width of a page to be read."""
+def shape_of(svg: bytes) -> Literal["", "broad", "tall"]:
+    """What a drawing needs to be read."""
     box = re.search(rb'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
-    return box is not None and float(box[1]) > BROAD * float(box[2])
+    if box is None:
+        return ""
+    width, height = float(box[1]), float(box[2])
+    return "broad" if width > BROAD * height else "tall" if height > width else ""
 
 
 def find_tables(records: Path, size: str) -> list[list[Table]]:
@@ -147,7 +152,7 @@ def find_tables(records: Path, size: str) -> list[list[Table]]:
         title = TITLES.get(name, name.replace("_", " ").capitalize())
         command = f"otflam reproduce {MAKERS.get(name, name)} --preset {size}"
         parts = [
-            Table(title, caption.rstrip(":"), command, rows[0], rows[1:], count_names(rows))
+            Table(title, CAPTIONS[name], caption.rstrip(":"), command, rows[0], rows[1:], count_names(rows))
             for rows, caption in zip(parse_tables(text), captions, strict=False)
             if len(rows) > 1
         ]

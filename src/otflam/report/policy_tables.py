@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.evaluate.stats import bootstrap_interval, estimate, interquartile_mean, rms_deviation
+from otflam.evaluate.stats import Estimate, bootstrap_interval, estimate, interquartile_mean, rms_deviation
 from otflam.report.markdown import chosen, group, markdown, over_seeds
 
 BRIEF = 8
@@ -51,14 +52,28 @@ def paired_alignment_table(folder: Path, size: str) -> str:
     """
     rows = []
     for (task, labels), found in sorted(group(chosen(folder, "alignment", size), "task", "labels").items()):
-        by = {(record["method"], record["seed"]): record for record in found}
-        for method in dict.fromkeys(record["method"] for record in found if record["method"] != BASELINE):
-            pairs = [(by[method, s], by[BASELINE, s]) for m, s in by if m == method and (BASELINE, s) in by]
-            if pairs:
-                both = [[np.array(record["metrics"]["episode_mse"]) for record in pair] for pair in pairs]
-                gap = estimate(np.mean([ours - theirs for ours, theirs in both], 0).tolist())
-                rows.append([task, str(labels), named(pairs[0][0]), str(gap), str(gap.count), str(len(pairs))])
+        for (method,), ours in group(found, "method").items():
+            gap = decoding_gap(found, method) if method != BASELINE else None
+            if gap:
+                rows.append([task, str(labels), named(ours[0]), str(gap.error), str(gap.error.count), str(gap.draws)])
     return markdown(["data", "labels", "method", "action MSE minus LAPO-256's", "episodes", "draws of labels"], rows)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A method's decoding error minus the baseline's."""
+
+    error: Estimate
+    """Over held-out episodes."""
+    draws: int
+    """Draws of labels that each episode is averaged over."""
+
+
+def decoding_gap(records: list[dict[str, Any]], method: str) -> Gap | None:
+    """Both errors on each held-out episode, paired by draw of labels; records are of one data set and one budget."""
+    by = {(r["method"], r["seed"]): np.array(r["metrics"]["episode_mse"]) for r in records}
+    gaps = [by[method, s] - by[BASELINE, s] for name, s in by if name == method and (BASELINE, s) in by]
+    return Gap(estimate(np.mean(gaps, 0).tolist()), len(gaps)) if gaps else None
 
 
 def control_table(folder: Path, size: str) -> str:

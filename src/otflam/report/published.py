@@ -5,6 +5,8 @@ The paper's experts, data and training are far larger than ours (docs/decisions.
 
 from __future__ import annotations
 
+SCALE = "The paper's data, models and training are far larger than ours: compare the order of methods, not numbers."
+
 BASELINES = {
     "cheetah-run": {
         "lapo-128": (11.48, 7.19),

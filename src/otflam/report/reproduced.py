@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from otflam.evaluate.stats import rms_deviation
-from otflam.report.markdown import chosen, group, markdown, over_seeds
+from otflam.report.markdown import chosen, group, main_budget, markdown, over_seeds
 from otflam.report.policy_tables import named
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 
@@ -44,8 +43,7 @@ def heads(tasks: Iterable[str]) -> list[str]:
 def baselines_table(folder: Path, size: str) -> str:
     """Table full_baseline: every method at the budget with most of them, between floor and ceiling."""
     records = [record for record in control_records(folder, size) if not record["codes"]]
-    counts = Counter(record["labels"] for record in records if record["labels"])
-    labels = counts.most_common(1)[0][0] if counts else 0
+    labels = main_budget(records)
     rows, groups = [], group(records, "method", "labels", "base")
     methods = {record["method"]: named(record) for record in records if record["labels"] in (0, labels)}
     order = {"zero": 0, "random": 1, "labels-only": 2, "idm": 3, "all-actions": 98, "expert": 99}

@@ -38,8 +38,6 @@ Their distances were maximised for normal, red-blind and green-blind eyes; a tes
 """
 HATCHES = {"": "", "relabel": "////", "finetune": "xxx"}
 """How a bar of `METHOD+WAY` differs from one of METHOD."""
-DASHES = {"": (0.0, ()), "relabel": (0.0, (4.0, 1.5)), "finetune": (0.0, (1.0, 1.2))}
-"""How a line of `METHOD+WAY` differs from one of METHOD."""
 
 
 def colour_of(method: str) -> str:
@@ -49,10 +47,6 @@ def colour_of(method: str) -> str:
 
 def hatch_of(method: str) -> str:
     return HATCHES.get(method.partition("+")[2], "")
-
-
-def dash_of(method: str) -> tuple[float, tuple[float, ...]]:
-    return DASHES.get(method.partition("+")[2], DASHES[""])
 
 
 def place_of(method: str) -> tuple[int, int]:

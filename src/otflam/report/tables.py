@@ -9,12 +9,14 @@ from otflam.core.errors import require_name
 from otflam.evaluate.stats import estimate
 from otflam.report.markdown import chosen, fastest, group, markdown, over_seeds
 from otflam.report.policy_tables import (
+    BRIEF,
     alignment_table,
     brief_alignment_table,
     control_table,
     named,
     paired_alignment_table,
 )
+from otflam.report.published import SCALE
 from otflam.report.reproduced import baselines_table, supervision_table, vocabulary_table
 
 PAPER_DROP = {("otf", 1): 49.3, ("otf", 2): 20.5, ("monolithic", 1): 64.8, ("monolithic", 2): 58.2}
@@ -146,6 +148,32 @@ TABLES = {
     "vocabulary": vocabulary_table,
     "supervision": supervision_table,
 }
+SEEDS = "±: half of the 95 % interval over seeds (Student's t)."
+RETURNS = f"{SEEDS} RMS deviation: of episodes, the paper's second number too."
+CAPTIONS: dict[str, str] = {
+    "transfer": "Rows: a tokenizer and its order of differences, trained on the source and applied to the target; "
+    f"below, their difference at the same seed. {SEEDS} The paper's drops are of its Table 1, walker-run to "
+    f"cheetah-run; no labels play a part. {SCALE}",
+    "tokenizer": f"Rows: a vocabulary of K codes, measured on held-out episodes. {SEEDS}",
+    "carrier": f"Rows: what a linear probe reads; values: how often it is right. {SEEDS} Raw motion has no seeds.",
+    "lam": f"Rows: a latent action model on held-out transitions of its data. {SEEDS} Values without ± are of one "
+    "training. Methods predict in different spaces: compare percentages, not errors.",
+    "inside": "Rows: a FLAM or a HiLAM, its first seed on held-out transitions; there are no intervals.",
+    "alignment": "Rows: latents of one model of each method, read by a probe with so many labelled episodes, tested on "
+    "held-out ones. ±: half of the 95 % interval (Student's t) over draws of labels, which are all the same where the "
+    "budget is the whole pool; in the difference from LAPO-256 over held-out episodes; never over trainings.",
+    "alignment_brief": f"Rows: latents of one model of each method, read by a probe with {BRIEF} labelled episodes, "
+    "tested on held-out ones. ±: half of the 95 % interval over draws of labels (Student's t), not over trainings.",
+    "control": f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap "
+    "interval, over seeds and their episodes, is too narrow with three seeds.",
+    "baselines": f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of "
+    f"OTF-LAM with the vocabulary that earned most. {SCALE}",
+    "vocabulary": f"Rows: a task, with distractors, and a size K of the vocabulary. {RETURNS} The paper's values are "
+    f"at 32 labelled trajectories. {SCALE}",
+    "supervision": f"Rows: a method, its vocabulary K and its labelled episodes, with distractors. {RETURNS} The "
+    f"paper's values are at as many labelled trajectories, of its sweep from 16 to 128. {SCALE}",
+}
+"""What stands above a table: what its rows are, what ± is, and how far the paper's values can be compared."""
 
 
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

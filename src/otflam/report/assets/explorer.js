@@ -92,8 +92,9 @@
     by("code").textContent = `Code ${code}`;
     by("kept").hidden = !state.kept;
     by("share").textContent = `${share.toFixed(share < 1 ? 2 : 1)} % of all patches; ${fires} of ${set.grid ** 2} in this frame`;
-    if (by("entry").dataset.code === `${set.name} ${code}`) return;
-    by("entry").dataset.code = `${set.name} ${code}`;
+    const entry = `${sets.indexOf(set)} ${code}`; // names of data sets may repeat
+    if (by("entry").dataset.code === entry) return;
+    by("entry").dataset.code = entry;
     const first = code * set.atlas.pictures.columns;
     const patch = (index) => {
       const canvas = make("canvas", { width: set.atlas.pictures.width, height: set.atlas.pictures.height });
@@ -243,7 +244,7 @@
     by("time").max = episode.count - 1;
     buildCards();
     draw();
-    by("desk").dataset.shown = `${set.name} ${episode.number}`;
+    by("desk").dataset.shown = `${sets.indexOf(set)} ${episode.number}`;
   };
   const showSet = (set) => {
     Object.assign(state, { set, code: null, kept: false });
