@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -39,15 +39,6 @@ from otflam.report.verdicts import verdicts
 RECORDED = Path(__file__).parents[1] / "results" / "records"
 LAMS = ("lapo-256", "hilam", "otf-lam-pixel", "otf-lam-dino")
 Record = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Few draws of the bootstrap: here only the pictures are tested."""
-    monkeypatch.setattr(canvas, "bootstrap_interval", partial(bootstrap_interval, draws=60))
-    canvas._earned.cache_clear()
-    yield
-    canvas._earned.cache_clear()
 
 
 def record(experiment: str, method: str, task: str, seed: int, metrics: dict[str, Any], **facts: Any) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otflam.evaluate.stats import Estimate, bootstrap_interval
-from otflam.report import canvas
+from otflam.evaluate.stats import Estimate
 from otflam.report.judging import Verdict, judged, side, signed
 from otflam.report.verdicts import verdicts
 
@@ -23,14 +22,6 @@ Record = dict[str, Any]
 Cases = dict[str, list[tuple]]
 BODY, DIGITS = "walker-run-to-cheetah-run", "mnist-train-to-mnist-transfer"
 NOISY, PLAIN = "cheetah-run-noisy", "cheetah-run-noisy-vanilla"
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(canvas, "bootstrap_interval", partial(bootstrap_interval, draws=60))
-    canvas._earned.cache_clear()
-    yield
-    canvas._earned.cache_clear()
 
 
 def record(experiment: str, method: str, task: str, seed: int, metrics: dict[str, Any], **facts: Any) -> Record:
