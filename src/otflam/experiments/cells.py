@@ -139,8 +139,8 @@ def prepare(site: Site, tasks: list[Task], told: Listener) -> None:
             prepare_data(site.root, site.size, name, site.workers, told.data(name), told.frames)
         return
     # What is redrawn needs its source first.
-    for wanted in (True, False):
-        now = [name for name in names if name.endswith(VANILLA) != wanted and not site.has(name)]
+    for redrawn in (False, True):
+        now = [name for name in names if name.endswith(VANILLA) == redrawn and not site.has(name)]
         for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
             if problem is not None:
                 raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")
