@@ -56,7 +56,7 @@ class Preset:
     labels: dict[int, int]
     """Budgets of labelled episodes, and the decoder's steps for each."""
     compared: tuple[int, ...]
-    """Budgets at which methods are compared by their returns: all of them at the first, the main ones at the others."""
+    """Budgets at which methods are compared by their returns: with distractors the first, without them the last."""
     played: int | None
     """Steps of the episodes that returns are measured on; None: to their time limit."""
     featured: int

@@ -34,7 +34,11 @@ SEEDS = (0, 1, 2)
 OURS: tuple[Grounding, ...] = ("finetune", "relabel")
 """Ways to ground latent actions that are not the paper's; `METHOD+WAY` is a method of its own."""
 GROUNDED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
+RELABELLED = ("otf-lam-dino",)
+"""With which `+relabel` is compared: it earned no more than decoding, and the same costs another clone a seed."""
 REFERENCES = ("labels-only", "idm")
+WITHOUT_DISTRACTORS = ("lapo-256", "labels-only")
+"""Whose returns must be good where only the agent moves; LAPO was made for such worlds."""
 BOUNDS = (*POLICIES, "all-actions")
 """Floors and ceilings: what needs no choice of labels."""
 
@@ -71,30 +75,30 @@ def distracting(size: str) -> list[str]:
 def plan_supervision(size: str) -> list[Job]:
     """Every budget of labels: OTF-LAM-DINO with every vocabulary, LAPO-256, and what the labels alone are worth."""
     kinds = [("otf-lam-dino", codes) for codes in VOCABULARIES] + [("lapo-256", 0), ("labels-only", 0)]
-    every = itertools.product(distracting(size), kinds, preset(size).labels, SEEDS)
-    return [Job(method, data, labels, seed, codes) for data, (method, codes), labels, seed in every]
+    # Neighbours share neither model nor clone, so that none waits until another has trained it.
+    every = itertools.product(preset(size).labels, SEEDS, distracting(size), kinds)
+    return [Job(method, data, labels, seed, codes) for labels, seed, data, (method, codes) in every]
 
 
 def plan_vocabulary(size: str) -> list[Job]:
     """Every vocabulary at the first budget."""
-    every = itertools.product(distracting(size), ("otf-lam-pixel", "otf-lam-dino"), VOCABULARIES, SEEDS)
-    return [Job(method, data, preset(size).compared[0], seed, codes) for data, method, codes, seed in every]
+    every = itertools.product(SEEDS, distracting(size), ("otf-lam-pixel", "otf-lam-dino"), VOCABULARIES)
+    return [Job(method, data, preset(size).compared[0], seed, codes) for seed, data, method, codes in every]
 
 
 def plan_control(size: str) -> list[Job]:
-    """Floors and ceilings everywhere; all methods with distractors; the main ones without, there at every budget.
+    """Floors and ceilings everywhere; all methods with distractors; without, what tells whether the pipeline is sound.
 
     How returns with distractors grow with labels is the study of supervision.
     """
-    worlds, first = policy_worlds(size), preset(size).compared[0]
+    worlds, compared = policy_worlds(size), preset(size).compared
     jobs = [Job(name, data, 0, seed) for name in BOUNDS for data in worlds for seed in SEEDS]
-    main = [*GROUNDED, *REFERENCES]
-    everything = [*lams.methods(size), *(f"{name}+{way}" for name in GROUNDED for way in OURS), *REFERENCES]
+    ways = [*(f"{name}+finetune" for name in GROUNDED), *(f"{name}+relabel" for name in RELABELLED)]
     for data in worlds:
         plain = data.endswith(VANILLA)
-        for labels in preset(size).compared if plain else (first,):
-            methods = main if plain else everything
-            jobs += [Job(method, data, labels, seed) for method in methods for seed in SEEDS]
+        methods = WITHOUT_DISTRACTORS if plain else [*lams.methods(size), *ways, *REFERENCES]
+        labels = compared[-1] if plain else compared[0]
+        jobs += [Job(method, data, labels, seed) for method in methods for seed in SEEDS]
     return jobs
 
 

@@ -14,8 +14,7 @@ from otflam.evaluate.leakage import leakage
 from otflam.evaluate.probes import mlp_guess
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.agents import SEEDS, Job
-from otflam.experiments.datasets import policy_worlds
+from otflam.experiments.agents import SEEDS, Job, distracting
 from otflam.policy.decode import VERSION as DECODER_VERSION
 from otflam.policy.splits import Splits
 from otflam.presets import preset
@@ -29,7 +28,7 @@ def plan(size: str, experiment: str) -> list[Job]:
     chosen = preset(size)
     return [
         Job(method, data, labels, seed)
-        for data in policy_worlds(size)
+        for data in distracting(size)
         for method in lams.methods(size)
         for labels in chosen.labels
         for seed in SEEDS

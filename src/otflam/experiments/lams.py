@@ -19,7 +19,7 @@ from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
 from otflam.evaluate.records import Cell
-from otflam.experiments.datasets import CONTROL, NOISY, policy_worlds
+from otflam.experiments.datasets import CONTROL, NOISY, VANILLA, policy_worlds
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
 from otflam.lam.features import Backbone
@@ -35,6 +35,9 @@ COMPARED = ("lapo-256",)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
 LOW = {"hilam": "lapo-64"}
 """Methods that work on the latent actions of another, which is trained for them only."""
+
+DEAR = ("flam-4", "flam-8", "hilam", "lapo-64")
+"""Methods that take so long that the worlds without distractors, a control, are left out."""
 
 
 def methods(size: str) -> list[str]:
@@ -58,8 +61,9 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds = policy_worlds(size)
-    jobs = [Job(method, data) for data in worlds for method in preset(size).lam]
+    worlds, every = policy_worlds(size), preset(size).lam
+    plain = [method for method in every if method not in DEAR]
+    jobs = [Job(method, data) for data in worlds for method in (plain if data.endswith(VANILLA) else every)]
     # What action noise is good for: the same without it.
     return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]
 
