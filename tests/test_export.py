@@ -11,7 +11,7 @@ import pytest
 from otflam.commands.tools import Export
 from otflam.core.errors import UserError
 from otflam.report.export import as_latex, parse_tables
-from otflam.report.page import count_names, find_tables, make_page, shape_of
+from otflam.report.page import count_names, find_tables, make_page
 from otflam.report.tables import CAPTIONS, TABLES
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
@@ -22,12 +22,15 @@ def test_every_table_is_written(tmp_path: Path) -> None:
     shown = parse_tables(TABLES["lam"](RECORDS, "laptop"))[0]
     with (tmp_path / "lam-laptop.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.reader(file)) == shown
+    with (tmp_path / "transfer-laptop-1.csv").open(newline="", encoding="utf-8") as file:
+        row = next(csv.DictReader(file))
+    assert float(row["target nMSE"]) > float(row["target nMSE ±"]) > 0
     latex = (tmp_path / "lam-laptop.tex").read_text(encoding="utf-8")
     assert latex.count(r"\\") == len(shown) and "lapo-256" in latex
-    assert latex.splitlines()[:2] == [f"% {CAPTIONS['lam']}", r"\begin{tabular}{lllllllll}"]
+    assert latex.splitlines()[:2] == [f"% {CAPTIONS['lam']}", r"\begin{tabular}{llrrrrrrr}"]
     assert "%" not in (tmp_path / "transfer-laptop-2.csv").read_text(encoding="utf-8")
     assert (tmp_path / "transfer-laptop-2.tex").read_text(encoding="utf-8").startswith(f"% {CAPTIONS['transfer']}\n")
-    assert {"transfer-laptop-1.csv", "transfer-laptop-2.tex", "control-laptop.csv"} <= {
+    assert {"transfer-laptop-1.csv", "transfer-laptop-2.tex", "control-laptop.csv", "returns.svg", "health.png"} <= {
         p.name for p in tmp_path.iterdir()
     }
     with pytest.raises(UserError, match="no records of paper"):
@@ -79,8 +82,3 @@ def test_a_page_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "run <code>make demo</code>" in text and 'id="grid"' not in text and "<table" in text
     with pytest.raises(UserError, match="no records of paper"):
         make_page(tmp_path / "nothing", tmp_path / "records", "paper", tmp_path)
-
-
-def test_shapes_of_figures() -> None:
-    shapes = [shape_of(f'<svg viewBox="0 0 {size}">'.encode()) for size in ("300.5 100", "100 300", "110 100")]
-    assert shapes == ["broad", "tall", ""] and shape_of(b"<svg>") == ""

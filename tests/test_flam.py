@@ -131,6 +131,9 @@ def test_a_future_frame_cannot_change_an_earlier_latent() -> None:
     later.frames[:, -1] = 255 - later.frames[:, -1]
     before, after = model.look(batch).slots, model.look(later).slots
     assert torch.equal(before[:, :-1], after[:, :-1]) and not torch.allclose(before[:, -1], after[:, -1])
+    for time in range(before.shape[1] - 2):
+        one, two = (model.posterior(slots[:, time], slots[:, time + 1])[0] for slots in (before, after))
+        assert torch.equal(one, two)
 
 
 def test_the_past_matters_to_a_latent() -> None:
@@ -175,6 +178,23 @@ def test_the_rollout_starts_from_one_frame() -> None:
     batch = clip(model)
     expected = (model.predict(batch, model.infer(batch)) - model.future(batch)).square().sum(-1).mean()
     torch.testing.assert_close(model(batch).losses["next"], expected)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_rollout_goes_on_from_what_it_predicted(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps, one at a time: slots and features of the second are those that the first predicted."""
+    model = make(frames=4, ahead=2).eval()
+    torch.nn.init.normal_(model.leave.get_parameter("1.weight"))
+    monkeypatch.setattr(torch, "randint", lambda low, high, size: torch.tensor(first))
+    batch = clip(model)
+    seen, errors = model.look(batch), []
+    features, slots = seen.features[:, first], seen.slots[:, first]
+    for time in (first, first + 1):
+        action = model.posterior(seen.slots[:, time], seen.slots[:, time + 1])[0]
+        after = model.advance(slots, action)
+        features, slots = model.redraw(features, slots, after), after
+        errors.append((features - seen.features[:, time + 1]).square().sum(-1).mean())
+    torch.testing.assert_close(model(batch).losses["next"], torch.stack(errors).mean())
 
 
 def test_a_rollout_uses_what_it_imagined(square_store: Store) -> None:

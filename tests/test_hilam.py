@@ -147,6 +147,19 @@ def test_gradients_reach_the_boundary_projections() -> None:
     assert all(parameter.grad is None for parameter in model.low.parameters())
 
 
+def test_what_is_foreseen_is_also_drawn() -> None:
+    """By the frozen forward model from the latent that was foreseen for the last transition."""
+    model = make().train()
+    batch = clip(model, 4)
+    terms = model(batch)
+    foreseen = model.stages(model.look(batch).sequence).guess[:, -2] * model.unit + model.centre
+    drawn = model.low.imagine(model.low.look(batch), foreseen)
+    torch.testing.assert_close(terms.losses["rec"], (drawn - model.low.future(batch)).square().mean())
+    terms.losses["rec"].backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in model.leave.parameters())
+    assert all(parameter.grad is None for parameter in model.low.parameters())
+
+
 def test_nothing_looks_ahead() -> None:
     model = make()
     torch.nn.init.normal_(model.outer_skip.weight)  # starts at zero: then only what begins a chunk is of effect
@@ -192,6 +205,8 @@ def test_boundaries_nowhere_or_everywhere_are_told(rate: float, told: str) -> No
     health |= {"next_latent": 0.4, "next_latent_repeated": 0.5, "skill_rank": 5.0}
     assert verdict(health).startswith(told)
     if told == "healthy":
+        for rate in (0.01, 0.99):
+            assert verdict(health | {"skill_rate": rate}).startswith("collapsed: skills")
         assert verdict(health | {"next_latent": 0.6}).startswith("weak: the next latent")
         assert verdict(health | {"skill_rank": 1.0}).startswith("collapsed: the skills")
 

@@ -16,7 +16,7 @@ from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.config import AbstractionConfig, FlamConfig, LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.config import AbstractionConfig, FlamConfig, HilamConfig, LapoConfig, OTFConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, verdict
@@ -127,6 +127,16 @@ def test_paper_preset_has_the_papers_values() -> None:
         assert isinstance(lapo, LapoConfig)
         assert (lapo.latent, lapo.scale, lapo.blocks, lapo.frames, lapo.reach) == (latent, 6, 2, 3, 10)
         assert (training.optimiser, training.lr, training.clip) == ("adam", 1e-4, 0.0)
+    for method, slots in {"flam-4": 4, "flam-8": 8}.items():
+        flam, training = chosen.lam[method], chosen.lam_training[method]
+        assert isinstance(flam, FlamConfig)
+        assert (flam.slots, flam.dim, flam.blocks, flam.frames, flam.ahead) == (slots, 256, 2, 10, 5)
+        assert (flam.bottleneck, flam.latent) == ("gaussian", 256) and training.weights["kl"] == 2e-4
+        assert (training.batch, training.lr, training.clip) == (32, 1e-4, 1.0)
+    assert (chosen.frame_tokenizer.levels, chosen.frame_tokenizer.dim) == ((4, 4, 4, 4, 4), 128)
+    hilam, training = chosen.lam["hilam"], chosen.lam_training["hilam"]
+    assert isinstance(hilam, HilamConfig) and hilam.width == 64
+    assert (training.steps, training.lr) == (50_000, 1e-4)
     assert all(training.weights.get("next", 1.0) == 1.0 for training in chosen.lam_training.values())
 
 

@@ -21,7 +21,7 @@ from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
 from otflam.data.store import Store
-from otflam.experiments.pictures import draw_inside, draw_predictions_of
+from otflam.experiments.pictures import draw_predictions_of
 from otflam.lam.api import LatentActionModel
 from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
@@ -31,6 +31,7 @@ from otflam.lam.methods import CONFIGS, load_lam
 from otflam.lam.model import CodeLAM
 from otflam.lam.train import train_lam
 from otflam.presets import preset
+from otflam.report.factors import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 METHODS = sorted(CONFIGS)
@@ -105,10 +106,10 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
     pictures = draw_predictions_of(store.path, tmp_path / "whole", backbone, 3, 3, tmp_path / "a.png")
     assert all(path.exists() for path in pictures)
     if method in ("flam-4", "flam-8", "hilam"):
-        assert draw_inside(store.path, tmp_path / "whole", 3, None, tmp_path / "b.png").exists()
+        assert draw_inside(store, tmp_path / "whole", 3, None, tmp_path / "b.png").exists()
     else:
         with pytest.raises(UserError, match="neither slots nor skills"):
-            draw_inside(store.path, tmp_path / "whole", 3, None, tmp_path / "b.png")
+            draw_inside(store, tmp_path / "whole", 3, None, tmp_path / "b.png")
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:

@@ -29,7 +29,7 @@ from otflam.report.page import CONTAINED, MAKERS, as_json, make_page
 from otflam.report.runs import find_runs
 from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict
-from otflam.tokenizer.build import train_tokenizer
+from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY = preset("tiny")
 RECORDS = Path(__file__).parents[1] / "results" / "records"
@@ -40,13 +40,16 @@ EVIL = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def runs(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a data set, two latent action models on it, and some records."""
-    root, cpu = tmp_path_factory.mktemp("runs"), Hardware(accelerator="cpu")
+    """A folder with a data set, four latent action models on it, and some records."""
+    root, beside, cpu = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("beside"), Hardware(accelerator="cpu")
     store = square_frames(root / "data" / NAME)
     train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, cpu, root / "otf")
-    for method, tokenizer in {"otf-lam-pixel": root / "otf", "lapo-256": None}.items():
+    train_frame_tokenizer(store, [0, 1], TINY.frame_tokenizer, TINY.frame_training, cpu, beside / "frames")
+    folders = {"lapo-64": beside} | dict.fromkeys(("otf-lam-pixel", "lapo-256", "flam-4", "hilam"), root / "lams")
+    bases = {"otf-lam-pixel": root / "otf", "flam-4": beside / "frames", "hilam": beside / "lapo-64"}
+    for method, folder in folders.items():
         settings = TINY.lam[method], TINY.lam_training[method]
-        train_lam(method, store, ([0, 1], [2, 3]), *settings, cpu, root / "lams" / method, tokenizer)
+        train_lam(method, store, ([0, 1], [2, 3]), *settings, cpu, folder / method, bases.get(method))
     (root / "records").mkdir()
     for path in [*RECORDS.glob("lam-*-cheetah-run-noisy-laptop-seed0.json"), *RECORDS.glob("transfer-*-seed0.json")]:
         shutil.copy(path, root / "records")
@@ -77,9 +80,13 @@ def test_what_is_in_the_page(page: Path) -> None:
     record = json.loads(next(RECORDS.glob("transfer-*.json")).read_text())
     assert f"torch {record['versions']['torch']}" in text and "<dd>laptop</dd>" in text
     assert "otflam reproduce transfer --preset laptop" in text and "otflam reproduce lam --preset laptop" in text
-    assert "Monolithic minus OTF, paired by seed" in text and "The paper&#39;s drops are of its Table 1" in text
+    assert "Monolithic minus OTF, paired by seed" in text and "which calls the rise a drop" in text
     assert "What do agents earn" not in text  # tables without rows are left out
     assert {MAKERS.get(name, name) for name in TABLES if name not in CONTAINED} <= STUDIES.keys()  # commands that exist
+    pictures = re.findall(
+        r'id="figure-inside-\d">\s*<div class="paper"[^>]*><img src="data:image/png;base64,(.*?)"', text
+    )
+    assert len(pictures) == 2 and "flam-4 on squares &amp; &lt;b&gt;: frames of" in text and "hilam on squares" in text
     assert re.search(r'class="pill (holds|fails|open|unmeasured)"', text)
 
 
@@ -89,9 +96,10 @@ def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     record = json.loads((RECORDS / "lam-lapo-256-cheetah-run-noisy-laptop-seed0.json").read_text())
     (tmp_path / "evil.json").write_text(json.dumps(record | {"method": EVIL}))
     monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
-    monkeypatch.setattr("otflam.report.page.verdicts", lambda records, size: [Verdict(EVIL, EVIL, EVIL, "open", EVIL)])
+    evil = {EVIL: [Verdict(EVIL, EVIL, EVIL, "open", EVIL)]}
+    monkeypatch.setattr("otflam.report.page.verdicts_by_topic", lambda records, size: evil)
     text = make_page(None, tmp_path, "laptop", tmp_path / "out").read_text(encoding="utf-8")
-    assert EVIL not in text and text.count("&lt;script&gt;alert(1)") == 5
+    assert EVIL not in text and text.count("&lt;script&gt;alert(1)") == 6
     assert text.count("<script") == 2  # the data and the program
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from otflam.core.errors import require_name
 from otflam.core.training import Hardware, TrainConfig
@@ -70,13 +70,14 @@ class Preset:
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 # At this scale: a quarter of the tokens, each told its own part of the latent; no modulation by code usage, which would
 # tell the forward model about the future past the latent; the same stride for all methods (docs/decisions.md).
+LAPTOP_FLAM = FlamConfig(dim=96, blocks=1, heads=4, mlp=192, rounds=2, frames=3, ahead=2, stride=2, annealed=3000)
 LAPTOP_LAMS = lams(
     AbstractionConfig(dim=128, mlp=512, dropout=0.0),
     PredictorConfig(128, 2, 4, 512, dropout=0.0, placed=True),
     PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
     LapoConfig(scale=1, blocks=0, stride=2, reach=1),
     5,
-    FlamConfig(dim=96, blocks=1, heads=4, mlp=192, rounds=2, frames=3, ahead=2, stride=2, annealed=3000),
+    LAPTOP_FLAM,
     HilamConfig(dim=128, blocks=1, heads=4, mlp=256, window=32, chunks=(4, 2)),
     dino_mlp=256,
 )
@@ -137,7 +138,7 @@ PRESETS = {
         TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
         LAPTOP_FRAMES,
         TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
-        LAPTOP_LAMS,
+        LAPTOP_LAMS | {f"flam-{slots}": replace(LAPTOP_FLAM, slots=slots, annealed=250) for slots in (4, 8)},
         lam_trainings(
             TrainConfig(steps=800, batch=32, lr=4e-4, schedule="cosine", ramp=20),
             TrainConfig(steps=600, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),

@@ -266,6 +266,7 @@ class LamShow:
     """The episode; by default the first that was held out from the training."""
 
     def run(self) -> None:
-        from otflam.experiments.pictures import draw_inside
+        from otflam.data.store import Store
+        from otflam.report.factors import draw_inside
 
-        say(f"picture: {draw_inside(self.data, self.lam, self.samples, self.episode, self.out)}")
+        say(f"picture: {draw_inside(Store(self.data), self.lam, self.samples, self.episode, self.out)}")

@@ -81,7 +81,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Export:
-    """Write every table as CSV and LaTeX from the records."""
+    """Write every table as CSV and LaTeX and every figure as PNG and SVG, from the records."""
 
     out: Path
     """Folder for the files."""
@@ -92,8 +92,10 @@ class Export:
 
     def run(self) -> None:
         from otflam.report.export import export_tables
+        from otflam.report.figures import draw_figures
 
         written = list(export_tables(self.records, self.preset, self.out))
         if not written:
             raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
+        written += [path for each in draw_figures(self.records, self.preset, self.out) for path in (each.svg, each.png)]
         say(f"wrote {len(written)} files to {self.out}")

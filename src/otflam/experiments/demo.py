@@ -38,7 +38,7 @@ def numbers_that_matter(records: Path) -> Iterator[str]:
         found = record["metrics"]
         yield (
             f"{record['method']}: normalised error {found['source_nmse']:.2f} on {source}, "
-            f"{found['target_nmse']:.2f} on {target} (drop {100 * found['drop_normalised']:.0f} %)"
+            f"{found['target_nmse']:.2f} on {target} (rise {100 * found['drop_normalised']:.0f} %)"
         )
     for record in read_records(records, "lam"):
         right, copied = (record["metrics"][f"gain_over_{other}"] for other in ("shuffled", "copied"))

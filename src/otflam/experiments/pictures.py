@@ -11,10 +11,7 @@ from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.columns import stored_columns
 from otflam.lam.features import Backbone
-from otflam.lam.flam import Flam
-from otflam.lam.hilam import Hilam
 from otflam.lam.methods import KIND, check_frames, load_lam
-from otflam.report.factors import draw_skills, draw_slots
 from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
@@ -43,29 +40,6 @@ def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path
             )
         shown["monolithic" if other.config.method == "monolithic" else "other"] = other
     yield draw_strips(shown, clips, f"Motion of {data.name}, redrawn from codes", out / "strips.png")
-
-
-def draw_inside(data: Path, folder: Path, samples: int, episode: int | None, out: Path) -> Path:
-    """Slots of a factorised model, or skills of a hierarchical one, on an episode held out from its training."""
-    store, (model, parts) = Store(data), load_lam(folder)
-    told = read_release(folder, KIND)
-    if not isinstance(model, Flam | Hilam):
-        raise UserError(f"{told['method']} has neither slots nor skills", "see 'otflam lam predict'")
-    check_frames(parts, store.columns["frames"].shape)
-    held = told["episodes"][1] if told["data"] == store.hash else [0]
-    shown = held[0] if episode is None else episode
-    if samples < 1:
-        raise UserError(f"--samples {samples}", "give at least 1")
-    if not 0 <= shown < len(store):
-        raise UserError(f"--episode {shown} of {len(store)}", f"give 0 to {len(store) - 1}")
-    columns = stored_columns(model, parts, store, [shown], lambda name: lambda done, total: None)
-    clips, title = (
-        Clips(store, model.offsets, (), [shown], columns),
-        f"{told['method']} on {data.name}, episode {shown}",
-    )
-    if isinstance(model, Flam):
-        return draw_slots(model, clips, title, out, samples)
-    return draw_skills(model, clips, title, out)
 
 
 def draw_predictions_of(

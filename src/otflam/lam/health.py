@@ -73,7 +73,7 @@ def verdict(health: dict[str, float]) -> str:
     for what in ("chunk", "skill"):
         if (rate := health.get(f"{what}_rate")) is not None:
             wanted = health[f"{what}_rate_wanted"]
-            if not 0.5 * wanted < rate < min(1.0, 2 * wanted):
+            if not 0.5 * wanted < rate < min(2 * wanted, (1 + wanted) / 2):
                 return (
                     f"collapsed: {what}s begin at {100 * rate:.0f} % of the places, {100 * wanted:.0f} % were wanted; "
                     f"raise the weight of 'ratio' ({facts})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.core.files import replacing
-from otflam.evaluate.stats import bootstrap_interval
+from otflam.evaluate.stats import estimate
 from otflam.report.style import FIGURE, INK, PAPER, hexed
 
 Records = list[dict[str, Any]]
@@ -39,33 +38,38 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Earned:
-    """Returns of one method, mean and 95 % interval, bootstrapped over seeds and episodes."""
+    """Returns of one method."""
 
     mean: float
-    low: float
-    high: float
+    half: float
+    """Half of the 95 % interval over seeds (Student's t); infinite for a single one."""
     seeds: tuple[float, ...]
     """Mean return of each seed."""
 
+    @property
+    def low(self) -> float:
+        return self.mean - self.half
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half
+
     def times(self, factor: float) -> Earned:
-        return Earned(
-            factor * self.mean, factor * self.low, factor * self.high, tuple(factor * seed for seed in self.seeds)
-        )
+        return Earned(factor * self.mean, factor * self.half, tuple(factor * seed for seed in self.seeds))
+
+    def told(self, digits: int) -> str:
+        half = f" ± {self.half:.{digits}f}" if math.isfinite(self.half) else ""
+        return f"{self.mean:.{digits}f}{half}"
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ({self.low:.1f} to {self.high:.1f})"
+        return self.told(1)
 
 
 def earned(records: Records) -> Earned:
     """What the seeds of one method earned."""
-    return _earned(tuple(tuple(record["metrics"]["returns"]) for record in records))
-
-
-@cache
-def _earned(returns: tuple[tuple[float, ...], ...]) -> Earned:
-    low, high = bootstrap_interval(returns)
-    means = tuple(float(np.mean(group)) for group in returns)
-    return Earned(float(np.mean(means)), low, high, means)
+    means = [float(np.mean(record["metrics"]["returns"])) for record in records]
+    over = estimate(means)
+    return Earned(over.mean, over.half, tuple(means))
 
 
 def values(records: Records, metric: str) -> list[float]:
@@ -91,7 +95,8 @@ def task_of(data: str) -> str:
 
 def world_of(data: str) -> str:
     """A data set's title."""
-    return f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
+    world = f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
+    return world if NOISY in data else f"{world}, noiseless expert"
 
 
 def counted(groups: Iterable[Sequence[Any]], what: str) -> str:
@@ -126,8 +131,11 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
     return places
 
 
-def draw_interval(axis: Axes, x: float, low: float, high: float) -> None:
-    """A whisker with a rim, so that it is seen on dark bars too."""
+def draw_interval(axis: Axes, x: float, mean: float, half: float) -> None:
+    """A whisker with a rim, so that it is seen on dark bars too; none for a single value."""
+    if not math.isfinite(half):
+        return
+    low, high = mean - half, mean + half
     for colour, width in ((hexed(PAPER), 2.8), (hexed(INK), 1.2)):
         axis.plot([x, x], [low, high], color=colour, linewidth=width, solid_capstyle="butt", zorder=4)
 

@@ -34,11 +34,11 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
     claim = f"{CLAIMS[task]} ({DIFFERENCES[order]})"
     how = (
         "Normalised error on the target, monolithic minus OTF at the same seed; 95 % interval over seeds (Student's "
-        "t): holds if it lies above 0, fails if below, else open. The drop of the plain error, by which the paper "
-        "judges, also depends on how much source and target move."
+        "t): holds if it lies above 0, fails if below, else open. The rise of the plain error (the paper: "
+        "drop), by which the paper judges, also depends on how much source and target move."
     )
     drops = {method: PAPER_DROP[method, order] for method in ("otf", "monolithic")}
-    paper = f"drop {drops['otf']} % against {drops['monolithic']} %" if task == BODY else "–"
+    paper = f"the plain error rises by {drops['otf']} % against {drops['monolithic']} %" if task == BODY else "–"
     records = complete(chosen(folder, "transfer", size), "target_nmse", "drop")
     by = {(r["method"], r["seed"]): r for r in records if (r["task"], r["order"]) == (task, order)}
     seeds = [seed for method, seed in by if method == "otf" and ("monolithic", seed) in by]
@@ -48,10 +48,10 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
     pairs = zip(values(otf, "target_nmse"), values(other, "target_nmse"), strict=True)
     gap = estimate([theirs - ours for ours, theirs in pairs])
     errors = [estimate(values(each, "target_nmse")).mean for each in (otf, other)]
-    fell = [100 * estimate(values(each, "drop")).mean for each in (otf, other)]
+    rises = [100 * estimate(values(each, "drop")).mean for each in (otf, other)]
     ours = (
         f"error {errors[0]:.3f} against {errors[1]:.3f}, monolithic minus OTF {signed(gap)} (seeds: {gap.count}); "
-        f"drop of the plain error {fell[0]:.1f} % against {fell[1]:.1f} %"
+        f"the plain error rises by {rises[0]:.1f} % against {rises[1]:.1f} %"
     )
     return Verdict(claim, ours, paper, judged([side(gap)]), how)
 

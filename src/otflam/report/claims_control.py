@@ -17,8 +17,6 @@ PLAIN, LABELS = "cheetah-run", 32
 """Where the pipeline is checked, and with how many labelled episodes."""
 SEEDS = 3
 """Fewer of any method do not decide anything."""
-COVERAGE = "with three seeds that differ such intervals hold the true mean in 79 to 93 % of simulated cases, not 95 %"
-"""What a reader of bootstrapped intervals has to know."""
 
 
 def judge_control(folder: Path, size: str) -> list[Verdict]:
@@ -32,9 +30,9 @@ def judge_control(folder: Path, size: str) -> list[Verdict]:
 def judge_returns(records: Records, task: str) -> Verdict:
     claim = f"With distractors the best of ours earns more than {BASELINE}, the labels alone and random play on {task}"
     how = (
-        "Bootstrapped 95 % intervals over seeds and episodes at the budget with most methods, usual vocabulary: holds "
-        f"if ours lies above all three others, fails if below one, else open, as with fewer than {SEEDS} seeds of one. "
-        f"Of ours and of {BASELINE} the best way of grounding counts, chosen by these very returns. Beware: {COVERAGE}."
+        "95 % intervals over seeds (Student's t) at the budget with most methods, usual vocabulary: holds if ours lies "
+        f"above all three others, fails if below one, else open, as with fewer than {SEEDS} seeds of one. Of ours and "
+        f"of {BASELINE} the best way of grounding counts, chosen by these very returns."
     )
     printed = BASELINES[task]
     best = max(value for (value, _) in (printed[name] for name in printed if name.startswith("otf-lam")))
@@ -73,8 +71,8 @@ def judge_pipeline(records: Records) -> Verdict:
     how = (
         f"Cloning all true actions earns at least {100 * CLONED:.0f} % of the expert, and {BASELINE} with {LABELS} "
         f"labelled episodes at least {100 * GROUNDED:.0f} % of that; open with fewer than {SEEDS} seeds of one. By "
-        "means on purpose: it checks the machinery and compares no methods. In brackets 95 % intervals, bootstrapped "
-        f"over seeds and episodes; those of shares leave out that of what is divided by. Beware: {COVERAGE}."
+        "means on purpose: it checks the machinery and compares no methods. ±: half of the 95 % interval over "
+        "seeds (Student's t); that of a share leaves out that of what is divided by."
     )
     wanted = [record for record in records if record["labels"] in (0, LABELS)]
     groups = {method: found for (method,), found in group(wanted, "method").items()}
@@ -94,4 +92,4 @@ def judge_pipeline(records: Records) -> Verdict:
 
 
 def percent(share: Earned) -> str:
-    return f"{100 * share.mean:.0f} % ({100 * share.low:.0f} to {100 * share.high:.0f} %)"
+    return f"{share.times(100.0).told(0)} %"

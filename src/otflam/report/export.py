@@ -1,9 +1,10 @@
-"""Every table as CSV and LaTeX, from the records alone."""
+"""Every table as CSV and LaTeX and every figure as PNG and SVG, from the records alone."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from otflam.report.tables import CAPTIONS, TABLES
 
 ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"} | {"\\": r"\textbackslash{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
+NUMBER = re.compile(r"[-−]?\d|–$")
+"""How a cell of numbers begins."""
 Rows = list[list[str]]
 
 
@@ -44,18 +47,26 @@ def parse_tables(page: str) -> list[Rows]:
 
 
 def as_csv(rows: Rows) -> str:
+    """Numbers that a program reads: what stands behind ± has a column of its own."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    head, *body = rows
+    halved = {place for row in body for place, cell in enumerate(row) if " ± " in cell}
+    names = [[name, f"{name} ±"] if place in halved else [name] for place, name in enumerate(head)]
+    table = [[part for parts in names for part in parts]]
+    for row in body:
+        split = [[*cell.split(" ± "), ""][:2] if place in halved else [cell] for place, cell in enumerate(row)]
+        table.append([part for parts in split for part in parts])
+    csv.writer(text, lineterminator="\n").writerows(table)
     return text.getvalue()
 
 
 def as_latex(rows: Rows) -> str:
     """A tabular in the manner of booktabs."""
     head, *body = (" & ".join(escape(cell) for cell in row) + r" \\" for row in rows)
-    columns = "l" * len(rows[0])
+    sides = ["r" if all(map(NUMBER.match, column)) else "l" for column in zip(*rows[1:], strict=True)]
     return "\n".join(
         [
-            rf"\begin{{tabular}}{{{columns}}}",
+            rf"\begin{{tabular}}{{{''.join(sides)}}}",
             r"\toprule",
             head,
             r"\midrule",
@@ -68,4 +79,5 @@ def as_latex(rows: Rows) -> str:
 
 
 def escape(cell: str) -> str:
+    cell = "−" + cell[1:] if re.match(r"-\d", cell) else cell
     return "".join(SIGNS.get(sign, ESCAPES.get(sign, sign)) for sign in cell)

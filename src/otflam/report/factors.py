@@ -16,18 +16,42 @@ from torch import Tensor
 
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
+from otflam.core.release import read_release
 from otflam.data.clips import Clips
+from otflam.data.store import Store
 from otflam.lam.flam import Flam
 from otflam.lam.hilam import Hilam
+from otflam.lam.methods import KIND, check_frames, load_lam
 from otflam.report.style import MUTED, SERIES
 from otflam.report.vocabulary import code_colours, draw_grid, show_frame
 
 matplotlib.use("Agg")
 DIM = 0.2
 """What remains of a frame where a slot owns nothing."""
+SWATCH = 9
+"""Parts of a frame's side that the mark of a slot's colour is one of."""
 SHOWN = 12
 """Frames over the time line of an episode."""
 Pictures = UInt8[np.ndarray, "b h w 3"]
+
+
+def draw_inside(store: Store, folder: Path, samples: int, episode: int | None, out: Path) -> Path:
+    """Slots of a factorised model, or skills of a hierarchical one, on an episode held out from its training."""
+    told, (model, parts) = read_release(folder, KIND), load_lam(folder)
+    if not isinstance(model, Flam | Hilam):
+        raise UserError(f"{told['method']} has neither slots nor skills", "see 'otflam lam predict'")
+    check_frames(parts, store.columns["frames"].shape)
+    held = told["episodes"][1] if told["data"] == store.hash else [0]
+    shown = held[0] if episode is None else episode
+    if samples < 1:
+        raise UserError(f"--samples {samples}", "give at least 1")
+    if not 0 <= shown < len(store):
+        raise UserError(f"--episode {shown} of {len(store)}", f"give 0 to {len(store) - 1}")
+    title = f"{told['method']} on {store.path.name}, episode {shown}"
+    clips = Clips(store, model.offsets, (), [shown], pad=True)  # whole, as it is labelled
+    if isinstance(model, Flam):
+        return draw_slots(model, clips, title, out, samples)
+    return draw_skills(model, clips, title, out)
 
 
 @torch.inference_mode()
@@ -38,13 +62,15 @@ def draw_slots(model: Flam, clips: Clips, title: str, path: Path, samples: int) 
     frames = batch.images(0)
     side, size = round(shares.shape[-1] ** 0.5), frames.shape[-1]
     masks = torch.nn.functional.interpolate(shares.unflatten(-1, (side, side)), (size, size), mode="bilinear")
-    owners = code_colours(shares.shape[1])[masks.argmax(1).numpy()]
+    colours = code_colours(shares.shape[1])
+    owners = colours[masks.argmax(1).numpy()]
     pictures = np.stack([show_frame(frame) for frame in frames])
     rows = [("frame", list(pictures)), ("owner", list(blend(pictures, owners)))]
     for slot in range(shares.shape[1]):
         light = DIM + (1 - DIM) * masks[:, slot] / masks[:, slot].amax((1, 2), keepdim=True).clamp_min(1e-6)
-        owned = 100 * float(shares[:, slot].mean())
-        rows.append((f"slot {slot + 1} ({owned:.0f} %)", list((pictures * light[..., None].numpy()).astype(np.uint8))))
+        owned, seen = 100 * float(shares[:, slot].mean()), (pictures * light[..., None].numpy()).astype(np.uint8)
+        seen[:, : size // SWATCH, : size // SWATCH] = colours[slot]  # as in the row of owners
+        rows.append((f"slot {slot + 1} ({owned:.0f} %)", list(seen)))
     return draw_grid(rows, [str(number) for number in range(samples)], title, path)
 
 
@@ -61,22 +87,20 @@ def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
     if len(index) < 2:
         raise UserError("an episode too short to show skills of", "choose a longer one")
     skills, likely, begins = [], [], []
-    for part in np.split(
-        index, range(model.config.window, len(index), model.config.window)
-    ):  # windows as they are labelled
+    # Windows follow each other from the start, as they do when an episode is labelled.
+    for part in np.split(index, range(model.config.window, len(index), model.config.window)):
         found, new = model.stages(model.look(clips.gather(part[-1:])).sequence), len(part)
         skills.append(found.skills[0, -new:])
         likely.append(found.chunks.likely[0, -new:])
         begins.append((found.chunks.begins & found.bundles.begins.gather(1, found.chunks.chunk))[0, -new:])
     figure, (film, bar, curve) = plt.subplots(
-        3, 1, figsize=(11, 4.2), dpi=120, height_ratios=(2.2, 1, 1.6), layout="constrained"
+        3, 1, figsize=(11, 3.6), dpi=120, height_ratios=(1.05, 0.8, 1.75), layout="constrained"
     )
     shown = clips.gather(index[np.linspace(0, len(index) - 1, min(SHOWN, len(index))).astype(int)]).images(0)
     film.imshow(np.concatenate([show_frame(frame) for frame in shown], 1), aspect="auto")
     film.set_axis_off()
     figure.suptitle(title, x=0.01, ha="left")
-    first = int(clips.anchors(index[:1])[0])
-    times = clips.anchors(index) - first
+    times = clips.anchors(index) - clips.anchors(index[:1])
     bar.imshow(colours_of(torch.cat(skills))[None], aspect="auto", extent=(times[0], times[-1] + model.stride, 0, 1))
     bar.set(yticks=[], ylabel="skill")
     bar.tick_params(labelbottom=False)

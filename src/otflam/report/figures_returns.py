@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,10 +31,18 @@ from otflam.report.canvas import (
 from otflam.report.markdown import chosen, group, main_budget
 from otflam.report.policy_tables import WITHOUT_LABELS, named
 from otflam.report.published import BASELINES, SCALE
-from otflam.report.style import MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
+from otflam.report.style import INK, MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
 
-LINES = {"random": "random", "labels-only": "labels alone", "all-actions": "all actions"}
-"""What methods are compared with, drawn as lines."""
+LINES: dict[str, tuple[str, Any]] = {
+    "random": ("random", ":"),
+    "labels-only": ("labels alone", "--"),
+    "all-actions": ("all actions", "-"),
+    "expert": ("expert", (0, (8, 2))),
+}
+"""What methods are compared with, drawn as lines: their names and styles."""
+EDGE = 0.97
+"""Height of the expert's line, as a share of the whole."""
+INK_OF_NAMES = hexed(INK)
 TOP = "all-actions"
 """The ceiling of what can be learned from the same frames."""
 PALE = 0.4
@@ -72,9 +82,9 @@ def sketch_returns(folder: Path, size: str) -> Sketch | None:
     legend_below(figure, axes, 4)
     caption = (
         f"Return with distractors and {labels} labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
-        f"{played(records)} each). Bars: mean; whiskers: 95 % interval, bootstrapped over seeds and episodes; dots: "
-        "seeds. Lines, each in its interval: random play, cloning the labels alone, cloning all true actions. "
-        "The expert is given as a number only: its line would squash all else. "
+        f"{played(records)} each). Bars: mean; whiskers: 95 % interval over seeds (Student's t); dots: seeds. "
+        "Lines: random play, cloning the labels alone, cloning all true actions, and at the top, out of scale, the "
+        "expert. "
         f"Diamonds: the paper's returns with 32 labelled trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
@@ -87,13 +97,13 @@ def _compared(methods: set[str]) -> list[str]:
 
 def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Records]) -> None:
     """One task: its bars, its lines and the expert as a number."""
-    references = {method: earned(found[method]) for method in LINES if method in found}
+    references = {name: earned(found[name]) for name in LINES if name in found and name != "expert"}
     paper = BASELINES.get(task_of(task), {})
     bars = {method: earned(found[method]) for method in methods if method in found}
-    shown = [value for each in (*bars.values(), *references.values()) for value in (each.mean, each.high)]
-    shown += [seed for each in bars.values() for seed in each.seeds]
+    shown = [each.mean for each in references.values()]
+    shown += [value for each in bars.values() for value in (*each.seeds, each.high) if math.isfinite(value)]
     shown += [paper[method][0] for method in methods if method in paper]
-    top = 1.08 * max(shown, default=0.0) or 1.0  # a cheetah that does not run earns nothing at all
+    top = 1.15 * max(shown, default=0.0) or 1.0  # a cheetah that does not run earns nothing at all
     axis.set(xlim=(-0.6, len(methods) - 0.4), ylim=(0, top), ylabel="return")
     for place, method in enumerate(methods):
         if method in bars:
@@ -102,23 +112,22 @@ def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Re
             axis.text(place, 0.04 * top, "no record", rotation=90, ha="center", color=hexed(MUTED), fontsize=7)
         if method in paper:
             draw_paper(axis, place + 0.24, paper[method][0], "the paper (32 labelled trajectories)")
-    _draw_references(axis, references)
-    best = f"   expert: {earned(found['expert']).mean:.0f}" if "expert" in found else ""
+    _draw_references(axis, references, earned(found["expert"]) if "expert" in found else None)
     axis.set_title(task_of(task))
-    axis.set_title(best, loc="right", fontweight="normal", fontsize=8.5, color=hexed(MUTED))
 
 
-def _draw_references(axis: Axes, references: dict[str, Earned]) -> None:
-    """Lines over the whole width, each named at its right end."""
+def _draw_references(axis: Axes, references: dict[str, Earned], expert: Earned | None) -> None:
+    """Lines over the whole width, each named at its right end; the expert's would squash all else in its own place."""
     top = axis.get_ylim()[1]
-    places = spread([value.mean / top for value in references.values()], GAP)
-    for (method, value), place in zip(references.items(), places, strict=True):
-        colour = hexed(MUTED) if method == "random" else colour_of(method)
-        axis.axhspan(value.low, value.high, color=colour, alpha=0.09, linewidth=0, zorder=0.5)
-        style = {"random": ":", "labels-only": "--"}.get(method, "-")
-        axis.axhline(value.mean, color=colour, linewidth=1.2, linestyle=style, zorder=3)
-        told = f"{LINES[method]} {value.mean:.0f}"
-        axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=colour, fontsize=8)
+    lines = {method: (value, value.mean / top) for method, value in references.items()}
+    lines |= {"expert": (expert, EDGE)} if expert else {}
+    for (method, (value, height)), place in zip(
+        lines.items(), spread([height for _, height in lines.values()], GAP), strict=True
+    ):
+        colour, (name, style) = colour_of(method), LINES[method]
+        axis.axhline(height * top, color=colour, linewidth=1.3, linestyle=style, zorder=3)
+        told = f"{name} {value.told(0)}" + (" (out of scale)" if method == "expert" else "")
+        axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=INK_OF_NAMES, fontsize=8)
 
 
 def draw_bar(axis: Axes, place: float, bar: Bar) -> None:
@@ -134,7 +143,7 @@ def draw_bar(axis: Axes, place: float, bar: Bar) -> None:
         label=bar.label,
         zorder=2,
     )
-    draw_interval(axis, place, bar.value.low, bar.value.high)
+    draw_interval(axis, place, bar.value.mean, bar.value.half)
     draw_seeds(axis, place, bar.value.seeds, bar.width)
 
 
@@ -180,7 +189,7 @@ def sketch_worlds(folder: Path, size: str) -> Sketch | None:
         f"What distractors cost: return with {labels} labelled episodes as a share of what cloning all true actions "
         f"earns in the same world ({size} preset; {counted(both, 'seeds')}, "
         f"{played([record for found in both for record in found])} each). Whiskers: 95 % interval of the method's "
-        "return, bootstrapped over seeds and episodes, not of what it is divided by; dots: seeds."
+        "return over seeds (Student's t), not of what it is divided by; dots: seeds."
     )
     return Sketch(figure, caption)
 

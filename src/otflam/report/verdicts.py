@@ -9,9 +9,17 @@ from otflam.report.claims_control import judge_control
 from otflam.report.claims_latents import judge_latents
 from otflam.report.judging import Status, Verdict
 
-__all__ = ["Status", "Verdict", "verdicts"]
+__all__ = ["Status", "Verdict", "verdicts", "verdicts_by_topic"]
+
+JUDGES = {"Motion codes": judge_codes, "Latent actions": judge_latents, "Control": judge_control}
+"""Who judges what, in the order in which it is told."""
+
+
+def verdicts_by_topic(records: Path, size: str) -> dict[str, list[Verdict]]:
+    """What the records of a preset say of every claim; those without records are there too, as `unmeasured`."""
+    return {topic: judge(records, size) for topic, judge in JUDGES.items()}
 
 
 def verdicts(records: Path, size: str) -> list[Verdict]:
-    """What the records of a preset say of every claim; those without records are there too, as `unmeasured`."""
-    return [*judge_codes(records, size), *judge_latents(records, size), *judge_control(records, size)]
+    """The same in one list."""
+    return [verdict for found in verdicts_by_topic(records, size).values() for verdict in found]

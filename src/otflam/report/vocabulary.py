@@ -153,7 +153,7 @@ class Entry(NamedTuple):
     nearest: list[UInt8[np.ndarray, "i j 3"]]
     """The motion patches nearest to it, if any have it."""
     effect: UInt8[np.ndarray, "i j 3"]
-    """What it makes of a plain gray frame."""
+    """What it makes of a plain gray frame, with full contrast."""
 
 
 @torch.inference_mode()
@@ -165,7 +165,8 @@ def make_atlas(tokenizer: OTF, clips: Clips, samples: int = 300, shown: int = 6)
         members = np.flatnonzero(codes == code)
         distance = np.square(tokens[members] - tokenizer.codebook.vectors[code].numpy()).sum(1)
         nearest = [show_motion(patches[i]) for i in members[np.argsort(distance)[:shown]]]
-        entries.append(Entry(len(members) / len(codes), nearest, show_motion(effect)))
+        strongest = effect.abs().max().clamp_min(1e-6)  # codes of faint motion would look blank
+        entries.append(Entry(len(members) / len(codes), nearest, show_motion(effect / strongest * 0.5 / GAIN)))
     return entries
 
 
@@ -180,7 +181,7 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
     pen.text((MARGIN, 10), "Atlas of codes, the most frequent first", INK, ImageFont.load_default(17))
     pen.text(
         (MARGIN, 34),
-        "code · share of patches · its nearest motion patches · its effect on gray",
+        "code · share of patches · its nearest motion patches · its effect on gray, with full contrast",
         MUTED,
         ImageFont.load_default(12),
     )

@@ -6,7 +6,7 @@
   const CELL = 24; // canvas pixels of a patch
   const BEAT = 1000 / 12; // milliseconds of a frame
   const GAIN = 3; // how strongly errors are shown
-  const state = { set: null, episode: null, time: 0, code: null, kept: false, timer: null, wanted: null };
+  const state = { set: null, episode: null, time: 0, code: null, kept: false, at: null, timer: null, wanted: null };
   let cells = [];
   let cards = [];
 
@@ -213,16 +213,14 @@
     if (code === state.code && kept === state.kept) return;
     Object.assign(state, { code, kept });
     draw();
-    by("said").textContent = code === null ? "" : `${by("code").textContent}: ${by("share").textContent}`;
+    // Nobody can listen to twelve codes a second.
+    if (!state.timer) by("said").textContent = code === null ? "" : `${by("code").textContent}: ${by("share").textContent}`;
   };
   const goTo = (time) => {
     state.time = bounded(time, state.episode.count - 1);
-    const focused = document.activeElement;
     draw();
-    if (cells.includes(focused)) {
-      nameCell(focused);
-      if (!state.kept) choose(focused.code);
-    }
+    if (cells.includes(document.activeElement)) nameCell(document.activeElement);
+    if (state.at && !state.kept) choose(state.at.code);
   };
   const play = (on) => {
     clearInterval(state.timer);
@@ -247,7 +245,7 @@
     by("desk").dataset.shown = `${sets.indexOf(set)} ${episode.number}`;
   };
   const showSet = (set) => {
-    Object.assign(state, { set, code: null, kept: false });
+    Object.assign(state, { set, code: null, kept: false, at: null });
     by("about").textContent = `${set.about}. Motion over ${set.stride} steps, ${set.colours.length} codes.`;
     by("episode").replaceChildren(
       ...set.episodes.map((each, place) => new Option(`${each.number}${each.held_out ? " (held out)" : ""}`, place)),
@@ -283,18 +281,21 @@
     cells[place].focus();
   };
   const grid = by("grid");
+  // Pointer or focus, whichever moved last, is what the entry follows from frame to frame.
+  const follow = (cell) => {
+    state.at = cell;
+    if (!state.kept) choose(cell ? cell.code : null);
+  };
   grid.addEventListener("pointerover", (event) => {
-    if (event.pointerType !== "touch" && !state.kept && cells.includes(event.target)) choose(event.target.code);
+    if (event.pointerType !== "touch" && cells.includes(event.target)) follow(event.target);
   });
-  grid.addEventListener("pointerleave", () => {
-    if (!state.kept) choose(null);
-  });
+  grid.addEventListener("pointerleave", () => follow(null));
   grid.addEventListener("focusin", (event) => {
     nameCell(event.target);
-    if (!state.kept) choose(event.target.code);
+    follow(event.target);
   });
   grid.addEventListener("focusout", (event) => {
-    if (!state.kept && !grid.contains(event.relatedTarget)) choose(null);
+    if (!grid.contains(event.relatedTarget)) follow(null);
   });
   const keep = (cell) => (state.kept && cell.code === state.code ? choose(null) : choose(cell.code, true));
   grid.addEventListener("click", (event) => {
@@ -320,7 +321,10 @@
     if (!inside && !(target === document.body && inSight() && key !== " ")) return;
     const cell = cells.includes(target);
     const step = { ArrowLeft: -1, ",": -1, ArrowRight: 1, ".": 1 }[key];
-    if (key === "Escape") choose(null);
+    if (key === "Escape") {
+      state.at = null;
+      choose(null);
+    }
     else if (key === " " && !target.matches("button, input[type=checkbox]")) play(!state.timer);
     else if (cell && key in moves) moveInGrid(key);
     else if (cell && key === "Enter") keep(target);
