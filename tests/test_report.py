@@ -83,10 +83,8 @@ def test_what_is_in_the_page(page: Path) -> None:
     assert "Monolithic minus OTF, paired by seed" in text and "which calls the rise a drop" in text
     assert "What do agents earn" not in text  # tables without rows are left out
     assert {MAKERS.get(name, name) for name in TABLES if name not in CONTAINED} <= STUDIES.keys()  # commands that exist
-    pictures = re.findall(
-        r'id="figure-inside-\d">\s*<div class="paper"[^>]*><img src="data:image/png;base64,(.*?)"', text
-    )
-    assert len(pictures) == 2 and "flam-4 on squares &amp; &lt;b&gt;: frames of" in text and "hilam on squares" in text
+    inside = re.findall(r'id="figure-inside-\d">\s*<div class="paper"[^>]*><img src="data:image/webp', text)
+    assert len(inside) == 2 and "flam-4 on squares &amp; &lt;b&gt;: frames of" in text and "hilam on squares" in text
     assert re.search(r'class="pill (holds|fails|open|unmeasured)"', text)
 
 
