@@ -237,6 +237,11 @@ def test_codes_are_explained(opened: webdriver.Chrome) -> None:
     assert opened.find_element(By.ID, "kept").is_displayed()
     ActionChains(opened).send_keys(Keys.ESCAPE).perform()
     assert not opened.find_element(By.ID, "known").is_displayed()
+    # From frame to frame it follows what moved last, here the mouse, until it is let go.
+    ActionChains(opened).move_to_element(found[100]).send_keys(".").perform()
+    assert opened.find_element(By.ID, "code").text == f"Code {found[100].get_attribute('data-code')}"
+    ActionChains(opened).send_keys(Keys.ESCAPE, ".").perform()
+    assert not opened.find_element(By.ID, "known").is_displayed()
 
 
 def test_data_sets_of_the_same_name(opened: webdriver.Chrome, page: Path, tmp_path: Path) -> None:
