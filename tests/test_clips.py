@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.data.clips import Clips, batch_order, permute, split_episodes
+from otflam.data.clips import SHARES, Clips, batch_order, permute, split_episodes
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 
@@ -108,3 +110,27 @@ def test_split_by_episode_and_too_short(store: Store) -> None:
     assert set(Clips(store, (0,), episodes=groups[1]).gather(np.arange(33)).frames[:, 0, 0, 0, 0].tolist()) == {2, 3, 4}
     with pytest.raises(UserError, match="at least 31 frames"):
         Clips(store, (0, 30))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.booleans(), min_size=4, max_size=20))
+def test_labels_are_where_they_are_looked_for(labelled: list[bool]) -> None:
+    """In the third quarter as far as there are any, then in the last; who learns without labels has none to spare."""
+    count = len(labelled)
+    columns = {"frames": Column("uint8", (1, 1, 3)), "action_mask": Column("bool", ())}
+    with TemporaryDirectory() as folder:
+        writer = StoreWriter(Path(folder) / "store", columns, {})
+        for index, known in enumerate(labelled):
+            rows = {"frames": np.zeros((3, 1, 1, 3), np.uint8), "action_mask": np.array([False, known, False])}
+            writer.append(index, rows, {})
+        store = writer.finish({}, count)
+        parts = split_episodes(store, *SHARES)
+        learned, held = split_episodes(store, 0.5, 0.5)
+    assert sorted(np.concatenate(parts)) == list(range(count)) and all((np.diff(part) > 0).all() for part in parts)
+    assert np.array_equal(learned, parts[0]) and set(held) == {*parts[1], *parts[2]}
+    if all(labelled) or not any(labelled):
+        assert np.array_equal(np.concatenate(parts), np.arange(count))
+        return
+    found = [sum(labelled[index] for index in part) for part in parts]
+    assert found[1] == min(sum(labelled), len(parts[1]))
+    assert found[2] == min(sum(labelled) - found[1], len(parts[2]))

@@ -127,6 +127,8 @@ def test_paper_preset_has_the_papers_values() -> None:
         assert isinstance(lapo, LapoConfig)
         assert (lapo.latent, lapo.scale, lapo.blocks, lapo.frames, lapo.reach) == (latent, 6, 2, 3, 10)
         assert (training.optimiser, training.lr, training.clip) == ("adam", 1e-4, 0.0)
+    assert chosen.collection.episodes == 2000 and chosen.noise == 0
+    assert chosen.labels == {16: 2500, 32: 5000, 64: 10_000, 128: 20_000}
     for method, slots in {"flam-4": 4, "flam-8": 8}.items():
         flam, training = chosen.lam[method], chosen.lam_training[method]
         assert isinstance(flam, FlamConfig)
@@ -155,6 +157,16 @@ def test_paper_preset_takes_two_steps(method: str, save_dino: Callable[..., Path
         optimiser.step()
         losses.append(loss.item())
     assert np.isfinite(losses).all() and losses[0] != losses[1]
+
+
+@pytest.mark.parametrize("method", ["otf-lam-pixel", "otf-lam-dino"])
+def test_the_loss_is_the_error_of_the_future(method: str, dino: Path) -> None:
+    """L_Pixel over the pixels of the future frame, L_DINO over its features, with the latent that has seen it."""
+    model = build_lam(TINY.lam[method], parts_for(method, "tiny", dino)).eval()
+    clip = random_batch(model.training_offsets, 32)
+    truth = clip.images(model.stride) if method == "otf-lam-pixel" else model.future(clip)
+    expected = (model.predict(clip, model.infer(clip)) - truth).square().mean()
+    torch.testing.assert_close(model(clip).losses["next"], expected)
 
 
 def test_codes_reach_dinos_predictor_only_through_the_latent(dino: Path) -> None:

@@ -84,14 +84,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     save_dino(tmp_path / "runs" / "dino")
     (tmp_path / "README.md").write_text("<!-- table lam tiny -->\n<!-- end of table -->\n")
     (tmp_path / "my_videos").mkdir()
-    with av.open(tmp_path / "my_videos" / "clip.mp4", "w") as container:
-        stream = container.add_stream("mpeg4", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-        for value in range(12):
-            picture = np.full((48, 64, 3), 20 * value, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
-        container.mux(stream.encode())
-    (tmp_path / "labels.csv").write_text("video,frame,steer\nclip,0,0.5\nclip,1,-0.5\n")
+    for name in ("clip", "clip2", "clip3", "clip4"):
+        with av.open(tmp_path / "my_videos" / f"{name}.mp4", "w") as container:
+            stream = container.add_stream("mpeg4", rate=10)
+            stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+            for value in range(12):
+                picture = np.full((48, 64, 3), 20 * value, np.uint8)
+                picture[:, 4 * value : 4 * value + 12] = 200
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+            container.mux(stream.encode())
+    (tmp_path / "labels.csv").write_text("video,frame,steer\nclip,4,0.5\nclip,5,-0.5\n")
     return tmp_path
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -22,6 +22,10 @@ from otflam.data.store import Store
 
 ROUNDS = 4
 """Rounds of the Feistel network: four are enough to be indistinguishable from random for our purpose."""
+
+
+SHARES = (0.5, 0.25, 0.25)
+"""Of the episodes: those to learn from without labels, the pool of labelled ones, and those that are held out."""
 
 
 class Clips(Dataset[dict[str, Tensor]]):
@@ -181,8 +185,34 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def split_episodes(store: Store, *shares: float) -> list[Int64[np.ndarray, " n"]]:
-    """Cut the episodes into consecutive groups by share; the shares must add up to 1."""
+    """Cut the episodes into groups by share, as they follow each other; the shares must add up to 1.
+
+    Where only some episodes have labels, the others come first, so that labels are where they are looked for.
+    """
+    order = np.arange(len(store))
+    if "action_mask" in store and not (labelled := labelled_episodes(store)).all():
+        order = _labels_in_place(order, labelled, _edges(len(store), SHARES))
+    return [np.sort(order[first:last]) for first, last in itertools.pairwise(_edges(len(store), shares))]
+
+
+def labelled_episodes(store: Store) -> Bool[np.ndarray, " n"]:
+    """Whether each episode has a label."""
+    return np.array([store.episode(index, "action_mask").any() for index in range(len(store))])
+
+
+def _edges(count: int, shares: Sequence[float]) -> list[int]:
     if abs(sum(shares) - 1) > 1e-9:
         raise ValueError(f"shares {shares} do not add up to 1")
-    edges = np.round(np.cumsum([0, *shares]) * len(store)).astype(int)
-    return [np.arange(first, last) for first, last in itertools.pairwise(edges.tolist())]
+    return np.round(np.cumsum([0, *shares]) * count).astype(int).tolist()
+
+
+def _labels_in_place(order: np.ndarray, labelled: np.ndarray, edges: list[int]) -> np.ndarray:
+    """Labelled episodes in the pool, then among those held out, and only then among those to learn from."""
+    known, unknown, parts = list(order[labelled]), list(order[~labelled]), {}
+    for part in (1, 2, 0):
+        room = edges[part + 1] - edges[part]
+        parts[part], known = known[:room], known[room:]
+    for part in range(3):
+        room = edges[part + 1] - edges[part] - len(parts[part])
+        parts[part], unknown = parts[part] + unknown[:room], unknown[room:]
+    return np.array([index for part in range(3) for index in parts[part]], np.int64)

@@ -4,6 +4,8 @@
     third quarter    the pool from which labelled episodes are drawn
     last quarter     probes: held out from everything
 
+Quarters are by the order of the episodes; where only some of them have labels, these are put into the pool first.
+
 Returns are measured on simulator seeds that no data set has.
 """
 
@@ -15,11 +17,10 @@ import numpy as np
 from jaxtyping import Int64
 
 from otflam.core.errors import UserError
-from otflam.data.clips import split_episodes
+from otflam.data.clips import SHARES, labelled_episodes, split_episodes
 from otflam.data.store import Store
 
 Episodes = Int64[np.ndarray, " _"]
-SHARES = (0.5, 0.25, 0.25)
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,16 @@ class Splits:
 
     @classmethod
     def of(cls, store: Store) -> Splits:
-        return cls(*split_episodes(store, *SHARES))
+        unlabelled, pool, probes = split_episodes(store, *SHARES)
+        if "action_mask" in store:
+            pool = pool[labelled_episodes(store)[pool]]
+        return cls(unlabelled, pool, probes)
 
     def labelled(self, count: int, seed: int) -> Episodes:
         """Some episodes of the pool; another seed draws others, and a larger budget holds a smaller one."""
         if not 1 <= count <= len(self.pool):
             raise UserError(
                 f"{count} labelled episodes of a pool of {len(self.pool)}",
-                f"ask for 1 to {len(self.pool)}, or collect more: a quarter of the episodes may be labelled",
+                f"ask for 1 to {len(self.pool)}, or get more: a quarter of the episodes may be labelled",
             )
         return np.random.default_rng([seed, 3]).permutation(self.pool)[:count]

@@ -139,7 +139,7 @@ TABLES = {
     "inside": inside_table,
     "alignment": lambda folder, size: (
         alignment_table(folder, size)
-        + "\nDifference from LAPO-256, paired by seed:\n\n"
+        + "\nDifference from LAPO-256 with the same labels; ± over the same held-out episodes:\n\n"
         + paired_alignment_table(folder, size)
     ),
     "alignment_brief": brief_alignment_table,
