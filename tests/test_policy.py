@@ -38,7 +38,7 @@ def store(noisy_store: Store) -> Store:
 def test_nobody_sees_the_episodes_of_another(count: int, seed: int) -> None:
     class Counted(Store):
         def __init__(self) -> None:
-            pass
+            self.columns = {}
 
         def __len__(self) -> int:
             return count

@@ -94,8 +94,8 @@ def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     record = json.loads((RECORDS / "lam-lapo-256-cheetah-run-noisy-laptop-seed0.json").read_text())
     (tmp_path / "evil.json").write_text(json.dumps(record | {"method": EVIL}))
     monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
-    evil = {EVIL: [Verdict(EVIL, EVIL, EVIL, "open", EVIL)]}
-    monkeypatch.setattr("otflam.report.page.verdicts_by_topic", lambda records, size: evil)
+    evil = Verdict(EVIL, EVIL, EVIL, "open", EVIL)
+    monkeypatch.setattr("otflam.report.page.verdicts_by_topic", lambda *_: {EVIL: [evil]})
     text = make_page(None, tmp_path, "laptop", tmp_path / "out").read_text(encoding="utf-8")
     assert EVIL not in text and text.count("&lt;script&gt;alert(1)") == 6
     assert text.count("<script") == 2  # the data and the program
@@ -235,10 +235,8 @@ def test_codes_are_explained(opened: webdriver.Chrome) -> None:
     assert opened.switch_to.active_element == found[place]
     assert f"code {found[place].get_attribute('data-code')}" in (found[place].get_attribute("aria-label") or "")
     assert opened.find_element(By.ID, "kept").is_displayed()
-    ActionChains(opened).send_keys(Keys.ESCAPE).perform()
-    assert not opened.find_element(By.ID, "known").is_displayed()
-    # From frame to frame it follows what moved last, here the mouse, until it is let go.
-    ActionChains(opened).move_to_element(found[100]).send_keys(".").perform()
+    # Let go, it follows from frame to frame what moved last, here the mouse.
+    ActionChains(opened).send_keys(Keys.ESCAPE).move_to_element(found[100]).send_keys(".").perform()
     assert opened.find_element(By.ID, "code").text == f"Code {found[100].get_attribute('data-code')}"
     ActionChains(opened).send_keys(Keys.ESCAPE, ".").perform()
     assert not opened.find_element(By.ID, "known").is_displayed()
