@@ -76,7 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
     # Of the recorded experiments only the first cells: test_experiments.py has the rest.
-    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment, whole=tokenizers.plan: whole(size, experiment)[:2])
+    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment, whole=tokenizers.plan: whole(size, experiment)[:1])
     monkeypatch.setattr(lams, "plan", lambda size, experiment, whole=lams.plan: whole(size, experiment)[2:4])
     lapo = [job for job in alignments.plan("tiny", "alignment") if job.method == "lapo-128"][:1]
     monkeypatch.setattr(alignments, "plan", lambda size, experiment: lapo)
