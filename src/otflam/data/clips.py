@@ -187,11 +187,11 @@ def _mix(x: np.ndarray) -> np.ndarray:
 def split_episodes(store: Store, *shares: float) -> list[Int64[np.ndarray, " n"]]:
     """Cut the episodes into groups by share, as they follow each other; the shares must add up to 1.
 
-    Where only some episodes have labels, the others come first, so that labels are where they are looked for.
+    Where only some episodes have labels, they are put where labels are looked for: see SHARES.
     """
     order = np.arange(len(store))
     if "action_mask" in store and not (labelled := labelled_episodes(store)).all():
-        order = _labels_in_place(order, labelled, _edges(len(store), SHARES))
+        order = _labels_in_place(labelled, _edges(len(store), SHARES))
     return [np.sort(order[first:last]) for first, last in itertools.pairwise(_edges(len(store), shares))]
 
 
@@ -206,9 +206,9 @@ def _edges(count: int, shares: Sequence[float]) -> list[int]:
     return np.round(np.cumsum([0, *shares]) * count).astype(int).tolist()
 
 
-def _labels_in_place(order: np.ndarray, labelled: np.ndarray, edges: list[int]) -> np.ndarray:
+def _labels_in_place(labelled: np.ndarray, edges: list[int]) -> np.ndarray:
     """Labelled episodes in the pool, then among those held out, and only then among those to learn from."""
-    known, unknown, parts = list(order[labelled]), list(order[~labelled]), {}
+    known, unknown, parts = list(np.flatnonzero(labelled)), list(np.flatnonzero(~labelled)), {}
     for part in (1, 2, 0):
         room = edges[part + 1] - edges[part]
         parts[part], known = known[:room], known[room:]

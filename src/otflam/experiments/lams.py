@@ -36,8 +36,8 @@ COMPARED = ("lapo-256",)
 LOW = {"hilam": "lapo-64"}
 """Methods that work on the latent actions of another, which is trained for them only."""
 
-DEAR = ("flam-4", "flam-8", "hilam", "lapo-64")
-"""Methods that take so long that the worlds without distractors, a control, are left out."""
+DEAR = ("flam-4", "flam-8", *LOW, *LOW.values())
+"""Methods that take so long that they are left out in the worlds without distractors, a control."""
 
 
 def methods(size: str) -> list[str]:

@@ -148,7 +148,7 @@ def sketch_health(folder: Path, size: str) -> Sketch | None:
     axis.set_ylim(len(methods) - 0.4, -0.6)
     axis.grid(visible=True, axis="x")
     axis.grid(visible=False, axis="y")
-    marks = [Line2D([], [], label=_told(task), **_mark(task, bodies, hexed(MUTED))) for task in tasks]
+    marks = [Line2D([], [], label=world_of(task), **_mark(task, bodies, hexed(MUTED))) for task in tasks]
     figure.legend(handles=marks, loc="outside lower center", ncols=len(bodies))
     caption = (
         "Does a model use its latent action? How far its held-out prediction error with the right latent lies below "
@@ -169,7 +169,3 @@ def _mark(task: str, bodies: list[str], colour: str) -> dict[str, Any]:
         "markeredgecolor": colour,
         "markeredgewidth": 1.3,
     }
-
-
-def _told(task: str) -> str:
-    return world_of(task) + (", noisy actions" if NOISY in task else "")

@@ -42,7 +42,6 @@ LINES: dict[str, tuple[str, Any]] = {
 """What methods are compared with, drawn as lines: their names and styles."""
 EDGE = 0.97
 """Height of the expert's line, as a share of the whole."""
-INK_OF_NAMES = hexed(INK)
 TOP = "all-actions"
 """The ceiling of what can be learned from the same frames."""
 PALE = 0.4
@@ -127,7 +126,7 @@ def _draw_references(axis: Axes, references: dict[str, Earned], expert: Earned |
         colour, (name, style) = colour_of(method), LINES[method]
         axis.axhline(height * top, color=colour, linewidth=1.3, linestyle=style, zorder=3)
         told = f"{name} {value.told(0)}" + (" (out of scale)" if method == "expert" else "")
-        axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=INK_OF_NAMES, fontsize=8)
+        axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=hexed(INK), fontsize=8)
 
 
 def draw_bar(axis: Axes, place: float, bar: Bar) -> None:

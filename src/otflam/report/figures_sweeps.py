@@ -21,7 +21,7 @@ from otflam.report.markdown import group, main_budget
 from otflam.report.policy_tables import named
 from otflam.report.published import SCALE, VOCABULARY
 from otflam.report.reproduced import USUAL, control_records
-from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint
+from otflam.report.style import INK, PAPER, colour_of, hexed, place_of, tint
 
 SWEPT = ("otf-lam-pixel", "otf-lam-dino")
 SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 128: (0.55, INK, "^")}
@@ -114,7 +114,7 @@ def _draw_line(axis: Axes, found: dict[int, Records], method: str, codes: int) -
 def _draw_floor(axis: Axes, records: Records, task: str) -> None:
     floor = [record for record in records if record["base"] == task and record["method"] == "random"]
     if floor:
-        axis.axhline(earned(floor).mean, color=hexed(MUTED), linewidth=1.0, linestyle=":", label="random")
+        axis.axhline(earned(floor).mean, color=colour_of("random"), linewidth=1.0, linestyle=":", label="random")
 
 
 def _finish(axis: Axes, task: str, ticks: list[int], label: str) -> None:
