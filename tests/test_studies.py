@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from otflam import cli
 from otflam.core.cluster import Cluster, Failure, submit_jobs
@@ -132,8 +133,10 @@ def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None
 
 def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(2)
+    threadpool_limits(2, user_api="blas")
     calibration = Calibration(tmp_path, tmp_path, "tiny")
     assert torch.get_num_threads() == 1
+    assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
     cost = calibration.cost("lam lapo-128")
     assert 0 < cost.seconds < 5 and cost.each > 1000 and calibration.cost("lam lapo-128") is cost
     # A batch that is too large to try is timed at a small one and costs in proportion.

@@ -10,7 +10,8 @@ Axes: n transitions, f features, a actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +38,9 @@ VERSION = 2
 WIDTH = 256
 """Numbers of the control rows: as many as the widest latents have."""
 SAMPLE = 2048
-"""Unlabelled transitions that decide which directions of the present are kept."""
+"""Unlabelled transitions, at most, that decide which directions of the present are kept."""
+PART = 64
+"""So many of them at a time: a backbone that runs on the way needs much memory."""
 ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
 STACK = (-2, -1, 0)
@@ -57,7 +60,7 @@ def aligned_columns(
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
     model = load_lam(folder, backbone)[0]
     clips = Clips(store, model.offsets, (), unlabelled, pad=True)
-    about = [VERSION, WIDTH, SAMPLE, unlabelled.tolist()]
+    about = [VERSION, WIDTH, sampled(clips), unlabelled.tolist()]
 
     def still(lam: LAM) -> Callable[[Batch], Tensor]:
         return lambda batch: lam.infer(frozen_future(batch))
@@ -67,9 +70,7 @@ def aligned_columns(
         def view(batch: Batch) -> Tensor:
             return lam.present(lam.look(frozen_future(batch))).flatten(1)
 
-        # In small batches: a backbone that runs on the way needs much memory.
-        parts = [clips.batch(64, 0, number) for number in range(SAMPLE // 64)]
-        mean, axes = principal_axes(torch.cat([view(part) for part in parts]), WIDTH)
+        mean, axes = principal_axes(torch.cat([view(part) for part in sample(clips)]), WIDTH)
         return lambda batch: (view(batch) - mean) @ axes
 
     def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int | None = None) -> Store:
@@ -88,19 +89,29 @@ def state_column(
     store: Store, unlabelled: Episodes, episodes: Episodes, on_progress: Callable[[int, int], None]
 ) -> Store:
     """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
+    seen = Clips(store, STACK, (), unlabelled, pad=True)
 
     @cache
     def basis() -> tuple[Tensor, Tensor]:
-        clips = Clips(store, STACK, (), unlabelled, pad=True)
-        return principal_axes(torch.cat([small_stack(clips.batch(64, 0, n)) for n in range(SAMPLE // 64)]), WIDTH)
+        return principal_axes(torch.cat([small_stack(part) for part in sample(seen)]), WIDTH)
 
     def compute(index: int) -> np.ndarray:
         clips = Clips(store, STACK, (), [index], pad=True)
         mean, axes = basis()
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
-    key = stable_hash(["state", VERSION, WIDTH, SAMPLE, unlabelled.tolist()])
+    key = stable_hash(["state", VERSION, WIDTH, sampled(seen), unlabelled.tolist()])
     return derive(store, "state", key, Column("float32", (WIDTH,)), compute, on_progress, episodes)
+
+
+def sampled(clips: Clips) -> int:
+    """How many transitions decide: each once, but for what fills the last part."""
+    return PART * math.ceil(min(SAMPLE, len(clips)) / PART)
+
+
+def sample(clips: Clips) -> Iterator[Batch]:
+    """The transitions that decide, part by part."""
+    return (clips.batch(PART, 0, number) for number in range(sampled(clips) // PART))
 
 
 def small_stack(batch: Batch) -> Float[Tensor, "n f"]:

@@ -45,12 +45,11 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     folder, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
-    known = aligned_columns(store, folder, eyes, splits.unlabelled, splits.pool)
-    unseen = aligned_columns(store, folder, eyes, splits.unlabelled, probes)
+    columns = aligned_columns(store, folder, eyes, splits.unlabelled, np.concatenate([splits.pool, probes]))
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
     truth = np.concatenate(truths)
-    rows = {name: episodes_of(column, name, labelled, last) for name, column in known.items()}
-    tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in unseen.items()}
+    rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
+    tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
     rows["both"] = [np.concatenate(pair, 1) for pair in zip(rows["latents"], rows["state"], strict=True)]
     tests["both"] = np.concatenate([tests["latents"], tests["state"]], 1)
     linear = {name: ridge_guess(rows[name], actions, tests[name]) for name in rows}
@@ -70,8 +69,8 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         found[f"{called}_r2"] = r2_score(guess, truth)
         if name == "latents":
             found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}
-    everything = episodes_of(known["latents"], "latents", splits.pool, last)
-    probed = episodes_of(unseen["latents"], "latents", probes, last)
+    everything = episodes_of(columns["latents"], "latents", splits.pool, last)
+    probed = episodes_of(columns["latents"], "latents", probes, last)
     return found | leakage(store, everything, splits.pool, probed, probes, last)
 
 

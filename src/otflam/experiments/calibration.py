@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from otflam.core.threads import use_one_thread
 from otflam.core.training import TrainConfig
 from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
@@ -54,7 +53,7 @@ class Calibration:
     """Runs every part shortly in a folder of its own; what one part needs of another is made once."""
 
     def __init__(self, folder: Path, root: Path, size: str) -> None:
-        torch.set_num_threads(1)  # as cells are run
+        use_one_thread()  # as cells are run
         self.folder, self.root, self.size, self.chosen = folder, root, size, preset(size)
         self.known: dict[str, Cost] = {}
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
-import torch
-
 from otflam.core.cluster import Cluster, submit_jobs
 from otflam.core.errors import UserError
 from otflam.core.pool import default_workers, run_jobs
+from otflam.core.threads import use_one_thread
 from otflam.evaluate.records import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, lams, tokenizers
 from otflam.experiments.datasets import VANILLA, prepare_data
@@ -164,7 +163,7 @@ class Worker:
     """One process that works off cells on one thread."""
 
     def __init__(self, site: Site, tasks: list[Task], command: str) -> None:
-        torch.set_num_threads(1)
+        use_one_thread()
         self.site, self.tasks, self.command = site, tasks, command
 
     def __call__(self, index: int, tick: Callable[[], None]) -> str | None:

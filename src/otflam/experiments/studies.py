@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
+from otflam.core.threads import use_one_thread
 from otflam.data.store import Store
 from otflam.experiments import agents, tokenizers
 from otflam.experiments.cells import KINDS, Site, Task
@@ -94,7 +93,7 @@ def draw_pictures(site: Site) -> Iterator[Path]:
 
 def draw_vocabularies(site: Site, pair: tuple[str, str]) -> Iterator[Path]:
     """Pictures of what was learned on the first data set of a pair, and of its transfer to the second."""
-    torch.set_num_threads(1)  # a tokenizer that is missing is trained as in a cell, to the same bits
+    use_one_thread()  # a tokenizer that is missing is trained as in a cell, to the same bits
     source, target = pair
     jobs = {task.job.model.method: task.job for task in picture_tasks(site.size) if task.job.source == source}
     folders = {
