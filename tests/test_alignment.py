@@ -267,20 +267,3 @@ def test_policies_on_states_play_the_same_episodes_without_pictures() -> None:
         drawn = rollout(env, make_policy(name, env.simulation), seed, steps=12).rewards.sum(dtype=np.float64)
         assert play(name, world, 0, 2, 1, 12)[1] == pytest.approx(drawn, rel=1e-5)
     env.close()
-
-
-def test_the_best_vocabulary_by_return_is_a_marked_row(tmp_path: Path) -> None:
-    """Beside the rows of every size, never in their place."""
-    for codes, earned in ((0, 10.0), (16, 30.0), (128, 20.0)):
-        for seed in (0, 1):
-            extra = {"labels": 8} | ({"codes": codes} if codes else {})
-            cell = Cell("control", "otf-lam-pixel", "cheetah-run-noisy", "tiny", seed, codes, "data", 1, None, extra)
-            write_record(tmp_path, cell, {"return_mean": earned, "returns": [earned, earned]}, 1.0, "otflam evaluate")
-    rows = [line for line in TABLES["control"](tmp_path, "tiny").splitlines() if "otf-lam-pixel" in line]
-    assert len(rows) == 4
-    marked = [row for row in rows if "best K by return *" in row]
-    assert len(marked) == 1 and "(K = 16)" in marked[0] and "30.0" in marked[0]
-    sweep = TABLES["vocabulary"](tmp_path, "tiny").splitlines()
-    assert "| cheetah-run | 16 | 30.0 ± 0.0 | 0.0 | 12.24 / 9.79 | – | – | 40.85 / 23.69 |" in sweep
-    assert "| cheetah-run | 64 | 10.0 ± 0.0 | 0.0 | 16.70 / 18.30 | – | – | 33.09 / 20.46 |" in sweep
-    assert "| otf-lam-pixel | 10.0 ± 0.0 | 0.0 | 20.48 / 19.74 |" in TABLES["baselines"](tmp_path, "tiny")

@@ -20,18 +20,17 @@ from otflam.report.canvas import (
 from otflam.report.markdown import group, main_budget
 from otflam.report.policy_tables import named
 from otflam.report.published import SCALE, VOCABULARY
-from otflam.report.reproduced import USUAL, control_records
+from otflam.report.reproduced import SUPERVISED, SWEPT, control_records, sized
 from otflam.report.style import INK, PAPER, colour_of, hexed, place_of, tint
 
-SWEPT = ("otf-lam-pixel", "otf-lam-dino")
 SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 128: (0.55, INK, "^")}
 """How a vocabulary's line looks: from pale to dark, with marks of their own."""
 
 
 def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     """How returns grow with labelled episodes."""
-    everything = _sized(control_records(folder, size))
-    records = [r for r in everything if r["labels"] and r["method"] in ("otf-lam-dino", "lapo-256", "labels-only")]
+    everything = sized(control_records(folder, size))
+    records = [r for r in everything if r["labels"] and r["method"] in SUPERVISED]
     groups = group(records, "base", "method", "codes", "labels")
     lines = group(({"line": key[:3], "labels": key[3]} for key in groups), "line")
     if not any(len(points) > 1 for points in lines.values()):
@@ -59,7 +58,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     everything = control_records(folder, size)
     swept = [r for r in everything if r["method"] in SWEPT]
     labels = main_budget([r for r in swept if r["codes"]])
-    records = [r for r in _sized(swept) if r["labels"] == labels]
+    records = [r for r in sized(swept) if r["labels"] == labels]
     groups = group(records, "base", "method", "codes")
     sizes, tasks = sorted({key[2] for key in groups}), sorted({key[0] for key in groups})
     if len(sizes) < 2:
@@ -84,11 +83,6 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
         f"over seeds (Student's t); dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
-
-
-def _sized(records: Records) -> Records:
-    """Records in which the usual vocabulary has its number, for methods that have a vocabulary."""
-    return [r | {"codes": (r["codes"] or USUAL) if r["method"] in SWEPT else 0} for r in records]
 
 
 def _row(tasks: list[str]) -> tuple[Figure, list[Axes]]:

@@ -1,9 +1,8 @@
-"""The paper's tables of returns, ours beside its own."""
+"""The paper's tables of returns, ours beside its own, each between floor and ceiling."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,16 @@ from otflam.report.policy_tables import named
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 
 TASKS = ("cheetah-run", "walker-run")
+SWEPT = ("otf-lam-pixel", "otf-lam-dino")
+"""Methods with a vocabulary."""
 USUAL = 64
-"""Size of the vocabulary where a record names none."""
+"""Its size where a record names none."""
+SUPERVISED = ("otf-lam-dino", "lapo-256", "labels-only")
+"""Methods that play with every budget of labels."""
+FLOOR, CEILING = ("zero", "random"), ("all-actions", "expert")
 Records = list[dict[str, Any]]
+Published = Mapping[str, tuple[float, float] | None]
+"""The paper's mean and deviation on each task."""
 
 
 def control_records(folder: Path, size: str) -> Records:
@@ -26,64 +32,66 @@ def control_records(folder: Path, size: str) -> Records:
     ]
 
 
-def cells(records: Records, paper: tuple[float, float] | None) -> list[str]:
-    """Mean, deviation and the paper's of both."""
-    if not records:
-        ours = ["–", "–"]
-    else:
-        spread = rms_deviation([record["metrics"]["returns"] for record in records])
-        ours = [over_seeds(records, "return_mean", digits=1), f"{spread:.1f}"]
-    return [*ours, "–" if paper is None else f"{paper[0]:.2f} / {paper[1]:.2f}"]
-
-
-def heads(tasks: Iterable[str]) -> list[str]:
-    return [f"{task}: {what}" for task in tasks for what in ("return", "RMS deviation", "paper")]
+def sized(records: Records) -> Records:
+    """Records in which the usual vocabulary has its number, for methods that have a vocabulary."""
+    return [r | {"codes": (r["codes"] or USUAL) if r["method"] in SWEPT else 0} for r in records]
 
 
 def baselines_table(folder: Path, size: str) -> str:
-    """Table full_baseline: every method at the budget with most of them, between floor and ceiling."""
+    """Table full_baseline: every method at the budget with most of them."""
     records = [record for record in control_records(folder, size) if not record["codes"]]
     labels = main_budget(records)
-    rows, groups = [], group(records, "method", "labels", "base")
-    methods = {record["method"]: named(record) for record in records if record["labels"] in (0, labels)}
-    order = {"zero": 0, "random": 1, "labels-only": 2, "idm": 3, "all-actions": 98, "expert": 99}
-    for method in sorted(methods, key=lambda name: (order.get(name, 50), name)):
-        row = [methods[method]]
-        for task in TASKS:
-            found = groups.get((method, labels, task)) or groups.get((method, 0, task), [])
-            row += cells(found, BASELINES[task].get(method))
-        rows.append(row)
-    return markdown([f"method ({labels} labels)", *heads(TASKS)], rows)
+    groups = group((record for record in records if record["labels"] == labels), "method")
+    order = {"labels-only": 0, "idm": 1}
+    rows = []
+    for (method,), found in sorted(groups.items(), key=lambda item: (order.get(item[0][0], 2), item[0])):
+        rows.append(_row(found, [], {task: BASELINES[task].get(method) for task in TASKS}))
+    return markdown(_heads(f"method ({labels} labels)"), _between(records, rows, []))
 
 
 def vocabulary_table(folder: Path, size: str) -> str:
     """Table full_ksweep: how returns depend on the size of the vocabulary."""
     records, rows = control_records(folder, size), []
-    groups = group([r | {"codes": r["codes"] or USUAL} for r in records], "base", "codes", "method", "labels")
-    budgets = sorted({key[3] for key in groups if key[2] in VOCABULARY[TASKS[0]] and key[1] != USUAL})
-    for task in TASKS:
-        for codes in (16, 32, 64, 128):
-            found = {
-                method: groups.get((task, codes, method, budgets[0] if budgets else 0), [])
-                for method in VOCABULARY[task]
-            }
-            if any(found.values()):
-                ours = [cells(found[method], paper[codes]) for method, paper in VOCABULARY[task].items()]
-                rows.append([task, str(codes), *itertools.chain(*ours)])
-    return markdown(["task", "K", *heads(VOCABULARY[TASKS[0]])], rows)
+    # The study of supervision has other sizes at other budgets, but not of all methods.
+    labels = main_budget([record for record in records if record["codes"]])
+    groups = group((record for record in sized(records) if record["labels"] == labels), "method", "codes")
+    for method, codes in sorted((key for key in groups if key[0] in SWEPT), key=lambda key: (SWEPT.index(key[0]), key)):
+        paper = {task: VOCABULARY[task][method].get(codes) for task in TASKS}
+        rows.append(_row(groups[method, codes], [str(codes)], paper))
+    return markdown(_heads(f"method ({labels} labels)", "K"), _between(records, rows, ["–"]))
 
 
 def supervision_table(folder: Path, size: str) -> str:
     """Table supervision: how returns grow with labelled episodes; the paper's budgets are of longer episodes."""
     records, rows = control_records(folder, size), []
-    groups = group([r | {"codes": r["codes"] or USUAL} for r in records], "method", "codes", "labels", "base")
-    wanted = [("otf-lam-dino", codes) for codes in (16, 32, 64, 128)] + [("lapo-256", 0), ("labels-only", 0)]
-    for method, codes in wanted:
-        budgets = {key[2] for key in groups if key[:2] == (method, codes or USUAL)}
-        for labels in sorted(budgets):
-            row = [method, str(codes or "–"), str(labels)]
-            for task in TASKS:
-                paper = SUPERVISION[task].get(codes, {}).get(labels) if method != "labels-only" else None
-                row += cells(groups.get((method, codes or USUAL, labels, task), []), paper)
-            rows.append(row)
-    return markdown(["method", "K", "labelled episodes", *heads(TASKS)], rows)
+    groups = group((r for r in sized(records) if r["method"] in SUPERVISED), "method", "codes", "labels")
+    for method, codes, labels in sorted(groups, key=lambda key: (SUPERVISED.index(key[0]), key)):
+        known = method != "labels-only"
+        paper = {task: SUPERVISION[task].get(codes, {}).get(labels) if known else None for task in TASKS}
+        rows.append(_row(groups[method, codes, labels], [str(codes or "–"), str(labels)], paper))
+    return markdown(_heads("method", "K", "labelled episodes"), _between(records, rows, ["–", "–"]))
+
+
+def _row(records: Records, names: list[str], paper: Published) -> list[str]:
+    """A method and further names; then, for each task, mean, deviation and the paper's of both."""
+    cells = [named(records[0] | {"codes": 0}), *names]
+    for task in TASKS:
+        found = [record for record in records if record["base"] == task]
+        spread = f"{rms_deviation([record['metrics']['returns'] for record in found]):.1f}" if found else "–"
+        published = paper.get(task)
+        told = "–" if published is None else f"{published[0]:.2f} / {published[1]:.2f}"
+        cells += [over_seeds(found, "return_mean", digits=1), spread, told]
+    return cells
+
+
+def _between(records: Records, rows: list[list[str]], names: list[str]) -> list[list[str]]:
+    """Rows between those of floor and ceiling."""
+    groups = group(records, "method")
+    low, high = (
+        [_row(groups[method,], names, {}) for method in bounds if (method,) in groups] for bounds in (FLOOR, CEILING)
+    )
+    return low + rows + high
+
+
+def _heads(*names: str) -> list[str]:
+    return [*names, *(f"{task}: {what}" for task in TASKS for what in ("return", "RMS deviation", "paper"))]

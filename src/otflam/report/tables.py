@@ -168,8 +168,8 @@ CAPTIONS: dict[str, str] = {
     "interval, over seeds and their episodes, is too narrow with three seeds.",
     "baselines": f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of "
     f"OTF-LAM with the vocabulary that earned most. {SCALE}",
-    "vocabulary": f"Rows: a task, with distractors, and a size K of the vocabulary. {RETURNS} The paper's values are "
-    f"at 32 labelled trajectories. {SCALE}",
+    "vocabulary": f"Rows: a method, with distractors, and the size K of its vocabulary. {RETURNS} The paper's values "
+    f"are at 32 labelled trajectories. {SCALE}",
     "supervision": f"Rows: a method, its vocabulary K and its labelled episodes, with distractors. {RETURNS} The "
     f"paper's values are at as many labelled trajectories, of its sweep from 16 to 128. {SCALE}",
 }
