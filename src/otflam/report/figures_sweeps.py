@@ -17,6 +17,7 @@ from otflam.report.canvas import (
     legend_below,
     played,
 )
+from otflam.report.figures_returns import LINES
 from otflam.report.markdown import group, main_budget
 from otflam.report.policy_tables import named
 from otflam.report.published import SCALE, VOCABULARY
@@ -25,6 +26,7 @@ from otflam.report.style import INK, PAPER, colour_of, hexed, place_of, tint
 
 SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 128: (0.55, INK, "^")}
 """How a vocabulary's line looks: from pale to dark, with marks of their own."""
+BOUNDS = "Without marks: random play, and cloning all true actions."
 
 
 def sketch_supervision(folder: Path, size: str) -> Sketch | None:
@@ -38,7 +40,7 @@ def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     budgets, tasks = sorted({key[3] for key in groups}), sorted({key[0] for key in groups})
     figure, axes = _row(tasks)
     for axis, task in zip(axes, tasks, strict=True):
-        _draw_floor(axis, everything, task)
+        _draw_bounds(axis, everything, task)
         for method, codes in sorted({key[1:3] for key in groups if key[0] == task}, key=lambda k: (place_of(k[0]), k)):
             found = {labels: groups.get((task, method, codes, labels), []) for labels in budgets}
             _draw_line(axis, found, method, codes)
@@ -48,7 +50,7 @@ def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     caption = (
         f"Return with distractors against labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
         f"{played(records)} each). K: size of the vocabulary. Lines: mean; bands: 95 % interval over "
-        f"seeds (Student's t). The paper's sweep is from 16 to 128 trajectories. {SCALE}"
+        f"seeds (Student's t). {BOUNDS} The paper's sweep is from 16 to 128 trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
 
@@ -65,7 +67,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
         return None
     figure, axes = _row(tasks)
     for axis, task in zip(axes, tasks, strict=True):
-        _draw_floor(axis, everything, task)
+        _draw_bounds(axis, everything, task)
         for method in SWEPT:
             found = {codes: groups.get((task, method, codes), []) for codes in sizes}
             if any(found.values()):
@@ -80,7 +82,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     caption = (
         f"Return with distractors against the size of the motion vocabulary, {labels} labelled episodes ({size} "
         f"preset; {counted(groups.values(), 'seeds')}, {played(records)} each). Lines: mean; bands: 95 % interval "
-        f"over seeds (Student's t); dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
+        f"over seeds (Student's t). {BOUNDS} Dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
 
@@ -105,10 +107,12 @@ def _draw_line(axis: Axes, found: dict[int, Records], method: str, codes: int) -
     axis.plot(x, [value.mean for value in values], color=colour, label=name, **look)
 
 
-def _draw_floor(axis: Axes, records: Records, task: str) -> None:
-    floor = [record for record in records if record["base"] == task and record["method"] == "random"]
-    if floor:
-        axis.axhline(earned(floor).mean, color=colour_of("random"), linewidth=1.0, linestyle=":", label="random")
+def _draw_bounds(axis: Axes, records: Records, task: str) -> None:
+    """Random play and cloning all true actions as lines."""
+    for method in ("random", "all-actions"):
+        name, style = LINES[method]
+        if bound := [record for record in records if record["base"] == task and record["method"] == method]:
+            axis.axhline(earned(bound).mean, color=colour_of(method), linewidth=1.0, linestyle=style, label=name)
 
 
 def _finish(axis: Axes, task: str, ticks: list[int], label: str) -> None:
