@@ -156,10 +156,16 @@ def _make_noise(
     """Noise of amplitude 1/f^slope, mean 0 and deviation 1, whose grain is `stretch` times wider than high."""
     width, height = size
     radius = np.hypot(np.fft.rfftfreq(width) * stretch, np.fft.fftfreq(height)[:, None])
-    amplitude = np.maximum(radius, 1 / WIDTH).astype(np.float32) ** np.float32(-slope)
+    amplitude = _raise(np.maximum(radius, 1 / WIDTH).astype(np.float32), np.float32(-slope))
     noise = rng.standard_normal((2, *radius.shape), dtype=np.float32)
     field = np.fft.irfft2(amplitude * (noise[0] + np.complex64(1j) * noise[1]), (height, width))
     return (field - field.mean()) / field.std()
+
+
+def _raise(base: Float[np.ndarray, "height width"], power: np.float32) -> Float[np.ndarray, "height width"]:
+    """A power, number by number: for whole arrays numpy rounds otherwise on processors with AVX-512, and a clip must be
+    the same on all."""
+    return np.array([number**power for number in base.ravel()], np.float32).reshape(base.shape)
 
 
 def _make_leaves(rng: np.random.Generator, size: tuple[int, int], least: float) -> Float[np.ndarray, "height width"]:
