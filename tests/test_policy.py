@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.training import Hardware
@@ -65,12 +66,13 @@ def test_clips_may_begin_before_the_episode(store: Store) -> None:
 
 
 def test_changes_show_the_newest_frame_and_what_led_to_it() -> None:
-    actor = Actor(ActorConfig(scale=1, blocks=0, state=8, changes=4.0), 16, 3, 2)
-    frames = torch.rand(2, 9, 16, 16)
-    seen = actor.view(frames)
-    assert torch.equal(seen[:, 6:], frames[:, 6:])
-    assert torch.allclose(seen[:, 3:6], 4 * (frames[:, 6:] - frames[:, 3:6]))
-    assert torch.equal(Actor(ActorConfig(scale=1, blocks=0), 16, 3, 2).view(frames), frames)
+    batch = Batch(torch.randint(0, 256, (2, 3, 16, 16, 3), dtype=torch.uint8), (-2, -1, 0), {})
+    plain = Actor(ActorConfig(scale=1, blocks=0), 16, 3, 2).stacked(batch)
+    assert torch.equal(plain, 2 * batch.stack(0, 3) - 1)
+    seen = Actor(ActorConfig(scale=1, blocks=0, state=8, changes=4.0), 16, 3, 2).stacked(batch)
+    assert torch.equal(seen[:, 6:], plain[:, 6:])
+    assert torch.equal(seen[:, :6], 4 * (plain[:, 3:] - plain[:, :6]))
+    assert seen.is_contiguous(memory_format=torch.channels_last)  # what convolutions on a CPU like
 
 
 def test_the_paper_s_actor_has_the_public_size() -> None:

@@ -56,7 +56,7 @@ class Agent(nn.Module):
             self._recent.extend([frame] * actor.config.frames)
         else:
             self._recent.append(frame)
-        stack = Batch(torch.from_numpy(np.stack(self._recent))[None], actor.offsets, {}).stack(0, actor.config.frames)
+        stack = actor.stacked(Batch(torch.from_numpy(np.stack(self._recent))[None], actor.offsets, {}))
         if self.decoder is None:
             return self.clone.space.value(actor(stack))[0].numpy()
         return self.decoder.act(said_by(actor, stack))[0].numpy()
