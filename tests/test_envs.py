@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otflam.core.errors import UserError
+from otflam.envs import rendering
 from otflam.envs.distractors import (
     LEVELS,
     View,
@@ -153,6 +154,21 @@ def test_levels_are_the_published_ones() -> None:
         1,
         0.3,
     ]
+
+
+def test_videos_that_are_shown_again_look_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether their frames were kept on the renderer's side, all, some or none of them."""
+    seen = []
+    for kept in (2**26, 5 * 6 * 4 * 48**2 * 4 // 3, 0):
+        monkeypatch.setattr(rendering, "KEPT_BYTES", kept)
+        env = make("cheetah-run", size=24)
+        seen.append([env.reset(seed=seed)[0] for seed in (0, 1, 0)])
+        seen[-1] += [env.step(np.zeros(6))[0] for _ in range(150)]  # there and back again
+        assert env.renderer._room == max(kept // (6 * 4 * 48**2 * 4 // 3), 1)
+        env.close()
+    np.testing.assert_array_equal(seen[0], seen[1])
+    np.testing.assert_array_equal(seen[0], seen[2])
+    assert len({frame.tobytes() for frame in seen[0]}) > 100
 
 
 def test_easy_uses_only_the_first_videos() -> None:

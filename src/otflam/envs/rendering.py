@@ -6,6 +6,7 @@ import atexit
 import importlib
 import os
 import weakref
+from collections.abc import Hashable
 from types import ModuleType
 
 import mujoco
@@ -17,6 +18,9 @@ from otflam.envs.world import Quality
 
 REFERENCE_SKY = 800
 """Side of the sky-box texture that the original Distracting Control Suite uploads at every step."""
+KEPT_BYTES = 2**26
+"""Memory for sky boxes that were shown, of which a video of small frames shows each some ten times an episode: choosing
+one again costs nothing, uploading it anew as much as drawing the frame."""
 
 _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
@@ -53,6 +57,8 @@ class Renderer:
             atexit.register(_close_all)
         _open.add(self)
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
+        self._skies: dict[Hashable, int] = {}  # what was uploaded, the longest unseen first, and OpenGL's number for it
+        self._room = max(KEPT_BYTES // (6 * 4 * self.sky**2 * 4 // 3), 1)  # six faces, with ever smaller copies
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
         if quality == "fast":
@@ -87,12 +93,20 @@ class Renderer:
         for number in range(self.model.nhfield):
             mujoco.mjr_uploadHField(self.model, self._context, number)
 
-    def show(self, image: UInt8[np.ndarray, "sky sky 3"]) -> None:
-        """Put an image on the sky box."""
-        start = self.model.tex_adr[self._texture]
-        self.model.tex_data[start : start + image.size] = image.reshape(-1)
+    def show(self, image: UInt8[np.ndarray, "sky sky 3"], name: Hashable) -> None:
+        """Put an image on the sky box; another image must have another name."""
         self._gl.make_current()
-        mujoco.mjr_uploadTexture(self.model, self._context, self._texture)
+        known = self._skies.pop(name, None)
+        full = len(self._skies) >= self._room
+        number = known or (self._skies.pop(next(iter(self._skies))) if full else self._new_texture())
+        self._skies[name] = self._context.texture[self._texture] = number
+        if known is None:
+            start = self.model.tex_adr[self._texture]
+            self.model.tex_data[start : start + image.size] = image.reshape(-1)
+            mujoco.mjr_uploadTexture(self.model, self._context, self._texture)
+
+    def _new_texture(self) -> int:
+        return int(importlib.import_module("OpenGL.GL").glGenTextures(1))  # late: it must not load before the backend
 
     def place_camera(self, position: Float[np.ndarray, "3"], axes: Float[np.ndarray, "3 3"]) -> None:
         """Move the camera for the next picture; the simulator puts it back at every step."""

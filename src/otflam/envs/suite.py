@@ -105,7 +105,7 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.backgrounds is not None:
             number = next(self._frames)
             if number != self._shown:
-                self.renderer.show(self._clip[number])
+                self.renderer.show(self._clip[number], (self._video, number))
                 self._shown = number
             background = np.array([self._video, number], np.float64)
         return self.renderer.draw(), Distraction(camera, colour - self._colours, background)
