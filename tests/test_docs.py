@@ -117,6 +117,7 @@ def test_places_in_the_code_exist(page: Path) -> None:
     text = page.read_text()
     places = re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", text)
     assert places and text.count(".py::") == sum(bool(name) for _, name in places), f"a place in {page} is malformed"
+    assert not re.findall(r"`test_\w+`", text), "name a test with its file, so that it is looked for"
     for file, name in places:
         path = next((folder / file for folder in (SOURCE, ROOT / "tests") if (folder / file).exists()), None)
         assert path is not None, f"{relative(page)} names {file}"

@@ -16,8 +16,9 @@ from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.config import AbstractionConfig, FlamConfig, HilamConfig, LapoConfig, OTFConfig, PixelConfig
+from otflam.lam.config import AbstractionConfig, FlamConfig, LapoConfig, OTFConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
+from otflam.lam.f_lapo import FactorisedLapo
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, verdict
 from otflam.lam.lapo import Lapo
@@ -109,39 +110,6 @@ def test_lapo_has_laoms_parameters() -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 211_847_849
 
 
-def test_paper_preset_has_the_papers_values() -> None:
-    chosen = PRESETS["paper"]
-    pixel = chosen.lam["otf-lam-pixel"]
-    assert isinstance(pixel, PixelConfig)
-    abstraction, predictor = dataclasses.astuple(pixel.abstraction), dataclasses.astuple(pixel.predictor)
-    assert abstraction == (256, 4, 256, 4, 2, 1024, 0.1)
-    assert predictor == (384, 2, 6, 1536, 0.1, False)
-    assert pixel.channels == (32, 64, 128) and pixel.side == 14 and pixel.residual
-    ours = chosen.lam_training["otf-lam-pixel"]
-    assert (ours.steps, ours.batch, ours.optimiser, ours.lr, ours.weight_decay, ours.clip) == (
-        20_000, 512, "adamw", 1e-4, 0.0, 1.0,
-    )  # fmt: skip
-    assert getattr(chosen.lam["otf-lam-dino"], "size", 0) == 196
-    for method, latent in {"lapo-128": 128, "lapo-256": 256, "m-lapo": 128, "f-lapo": 128}.items():
-        lapo, training = chosen.lam[method], chosen.lam_training[method]
-        assert isinstance(lapo, LapoConfig)
-        assert (lapo.latent, lapo.scale, lapo.blocks, lapo.frames, lapo.reach) == (latent, 6, 2, 3, 10)
-        assert (training.optimiser, training.lr, training.clip) == ("adam", 1e-4, 0.0)
-    assert chosen.collection.episodes == 2000 and chosen.noise == 0
-    assert chosen.labels == {16: 2500, 32: 5000, 64: 10_000, 128: 20_000}
-    for method, slots in {"flam-4": 4, "flam-8": 8}.items():
-        flam, training = chosen.lam[method], chosen.lam_training[method]
-        assert isinstance(flam, FlamConfig)
-        assert (flam.slots, flam.dim, flam.blocks, flam.frames, flam.ahead) == (slots, 256, 2, 10, 5)
-        assert (flam.bottleneck, flam.latent) == ("gaussian", 256) and training.weights["kl"] == 2e-4
-        assert (training.batch, training.lr, training.clip) == (32, 1e-4, 1.0)
-    assert (chosen.frame_tokenizer.levels, chosen.frame_tokenizer.dim) == ((4, 4, 4, 4, 4), 128)
-    hilam, training = chosen.lam["hilam"], chosen.lam_training["hilam"]
-    assert isinstance(hilam, HilamConfig) and hilam.width == 64
-    assert (training.steps, training.lr) == (50_000, 1e-4)
-    assert all(training.weights.get("next", 1.0) == 1.0 for training in chosen.lam_training.values())
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_paper_preset_takes_two_steps(method: str, save_dino: Callable[..., Path], tmp_path: Path) -> None:
     """At batch 4, with the real widths; DINOv2-small's shape with random weights."""
@@ -212,8 +180,27 @@ def test_motion_enters_m_lapos_inverse_half() -> None:
     plain, told = (build_lam(TINY.lam[name], parts_for(name, "tiny")).eval() for name in ("lapo-128", "m-lapo"))
     batch = random_batch(told.offsets, 32)
     assert plain.look(batch).motion is None
-    motion = told.look(batch).motion
-    assert motion.shape == (4, 3, 32, 32) and motion.abs().sum() > 0
+    seen = told.look(batch)
+    assert seen.motion.shape == (4, 3, 32, 32) and seen.motion.abs().sum() > 0
+    unmoved = seen._replace(motion=torch.zeros_like(seen.motion))
+    assert not torch.equal(told.name(seen), told.name(unmoved))
+
+
+def test_f_lapos_latent_is_made_of_one_code_a_patch() -> None:
+    """So that a change too small for another code changes nothing, and one in a patch only the code there."""
+    model = build_lam(TINY.lam["f-lapo"], parts_for("f-lapo", "tiny"))
+    assert isinstance(model, FactorisedLapo)
+    model(random_batch(model.training_offsets, 32))  # the codebook starts with its first batch
+    seen, patches = model.eval().look(random_batch(model.offsets, 32)), model.config.grid**2
+    latent, quantized = model.quantise(seen)
+    codes = quantized.codes.view(4, patches)
+    expected = model.out(model.codebook.vectors[codes].flatten(1))
+    torch.testing.assert_close(latent, expected)
+    other = seen.ahead.clone()
+    other[:, :, :2, :2] = -other[:, :, :2, :2]
+    changed = model.quantise(seen._replace(ahead=other))[1].codes.view(4, patches)
+    grid = (changed != codes).any(0).view(model.config.grid, -1)
+    assert not grid[3:].any() and not grid[:, 3:].any()
 
 
 def test_residual_prediction_starts_from_the_frame() -> None:

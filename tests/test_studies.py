@@ -8,19 +8,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from otflam import cli
 from otflam.core.cluster import Cluster, Failure, submit_jobs
 from otflam.core.errors import UserError
+from otflam.data.moving_mnist import MovingMNIST, make_moving_mnist
 from otflam.evaluate.records import read_records
 from otflam.experiments import agents, lams
 from otflam.experiments.calibration import Calibration
 from otflam.experiments.cells import Site, Task, run_tasks
+from otflam.experiments.datasets import DIGITS
 from otflam.experiments.estimate import estimate_work, pieces_of
-from otflam.experiments.studies import STUDIES, demo_tasks
+from otflam.experiments.studies import STUDIES, demo_tasks, draw_transfer
 from otflam.presets import preset
 from otflam.report.tables import TABLES
 
@@ -82,6 +86,22 @@ def test_a_sweep_of_two_jobs_through_submitit(tmp_path: Path) -> None:
     began = time.monotonic()
     run_tasks(site, tasks, "otflam x", Silent())
     assert time.monotonic() - began < 1 and list(read_records(tmp_path / "records", "lam")) == records
+
+
+@pytest.mark.campaign
+def test_motion_of_other_digits_is_redrawn(tmp_path: Path) -> None:
+    """Figure dcs_transfer, with tokenizers that are trained for it if there are none."""
+    site = Site(tmp_path, tmp_path / "records", "tiny", 1)
+    image = np.zeros((28, 28), np.uint8)
+    image[6:22, 10:18] = 255
+    np.savez(tmp_path / "digits.npz", images=[image] * 10, labels=np.arange(10, dtype=np.uint8))
+    for name, split in zip(DIGITS, ("train", "transfer"), strict=True):
+        config = MovingMNIST(split=split, sequences=21, digits=str(tmp_path / "digits.npz"))
+        make_moving_mnist(config, tmp_path / "data" / name)
+    path = draw_transfer(site, DIGITS)
+    assert path.name == "mnist-train-to-mnist-transfer.png" and len(list((tmp_path / "tokenizers").iterdir())) == 2
+    with Image.open(path) as picture:
+        assert min(picture.size) > 200 and np.asarray(picture.convert("L")).std() > 10
 
 
 def test_a_job_that_the_cluster_loses_is_told(tmp_path: Path) -> None:

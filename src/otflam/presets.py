@@ -64,7 +64,7 @@ class Preset:
     evaluated: int = 10
     """Episodes that an agent plays in each world."""
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
-    """What recorded experiments train on; one processor gives the same bits everywhere."""
+    """What recorded experiments train on; one processor of the same kind gives the same bits."""
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)

@@ -17,7 +17,7 @@ from otflam.report.vocabulary import draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 
 ORDER = 2
-"""Of the motion that pictures show: the paper's choice."""
+"""Of the motion that pictures show: the one that tokenizers of latent action models have."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,33 @@ def draw_pictures(site: Site) -> Iterator[Path]:
 
 def draw_vocabularies(site: Site, pair: tuple[str, str]) -> Iterator[Path]:
     """Pictures of what was learned on the first data set of a pair, and of its transfer to the second."""
-    use_one_thread()  # a tokenizer that is missing is trained as in a cell, to the same bits
+    folders = _trained_on(site, pair[0])
+    data, out = site.root / "data" / pair[0], site.root / "pictures" / pair[0]
+    yield from draw_vocabulary(data, folders["otf"], folders["monolithic"], out)
+    yield draw_transfer(site, pair)
+
+
+def draw_transfers(site: Site) -> Iterator[Path]:
+    """Figure dcs_transfer: motion of another body and of other digits, redrawn from codes."""
+    return (draw_transfer(site, pair) for pair in (CONTROL, DIGITS))
+
+
+def draw_transfer(site: Site, pair: tuple[str, str]) -> Path:
+    """How both tokenizers of the first data set of a pair redraw the motion of the second."""
     source, target = pair
+    models = {method: load_tokenizer(folder) for method, folder in _trained_on(site, source).items()}
+    clips = motion_clips(Store(site.root / "data" / target), models["otf"].config)
+    out = site.root / "pictures" / f"{source}-to-{target}.png"
+    return draw_strips(models, clips, f"Learned on {source}, applied to {target}", out)
+
+
+def _trained_on(site: Site, source: str) -> dict[str, Path]:
+    """The tokenizers of a data set, by method."""
+    use_one_thread()  # one that is missing is trained as in a cell, to the same bits
     jobs = {task.job.model.method: task.job for task in picture_tasks(site.size) if task.job.source == source}
-    folders = {
+    return {
         method: tokenizers.trained(site.root, site.size, source, job.model, job.seed)[1] for method, job in jobs.items()
     }
-    data, out = site.root / "data", site.root / "pictures"
-    yield from draw_vocabulary(data / source, folders["otf"], folders["monolithic"], out / source)
-    models = {method: load_tokenizer(folder) for method, folder in folders.items()}
-    clips = motion_clips(Store(data / target), models["otf"].config)
-    yield draw_strips(models, clips, f"Learned on {source}, applied to {target}", out / f"{source}-to-{target}.png")
 
 
 STUDIES = {
@@ -111,6 +127,7 @@ STUDIES = {
         "motion vocabularies applied to other bodies and digits (Table 1, figure dcs_transfer)",
         planned("tokenizers", "transfer"),
         ("transfer",),
+        draw_transfers,
     ),
     "pictures": Study(
         "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", picture_tasks, (), draw_pictures

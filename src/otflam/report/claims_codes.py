@@ -9,7 +9,7 @@ from otflam.report.canvas import complete, values
 from otflam.report.figures_transfer import BODY, DIGITS
 from otflam.report.judging import Verdict, judged, side, signed, unmeasured
 from otflam.report.markdown import chosen
-from otflam.report.tables import PAPER_DROP
+from otflam.report.published import TRANSFER
 
 CHANCE = 0.2
 """How often one of five digits is guessed."""
@@ -37,7 +37,7 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
         "t): holds if it lies above 0, fails if below, else open. The rise of the plain error (the paper: "
         "drop), by which the paper judges, also depends on how much source and target move."
     )
-    drops = {method: PAPER_DROP[method, order] for method in ("otf", "monolithic")}
+    drops = {method: TRANSFER[method, order][2] for method in ("otf", "monolithic")}
     paper = f"the plain error rises by {drops['otf']} % against {drops['monolithic']} %" if task == BODY else "–"
     records = complete(chosen(folder, "transfer", size), "target_nmse", "drop")
     by = {(r["method"], r["seed"]): r for r in records if (r["task"], r["order"]) == (task, order)}

@@ -84,7 +84,8 @@ def sketch_returns(folder: Path, size: str) -> Sketch | None:
         f"{played(records)} each). Bars: mean; whiskers: 95 % interval over seeds (Student's t); dots: seeds. "
         "Lines: random play, cloning the labels alone, cloning all true actions, and at the top, out of scale, the "
         "expert. "
-        f"Diamonds: the paper's returns with 32 labelled trajectories. {SCALE}"
+        "Diamonds: the paper's returns with 32 labelled trajectories, of OTF-LAM with the vocabulary that earned most. "
+        f"{SCALE}"
     )
     return Sketch(figure, caption)
 

@@ -1,4 +1,4 @@
-"""Motion vocabularies applied to another body and to other digits (Table 1 and figure dcs_transfer of the paper)."""
+"""Motion vocabularies applied to another body and to other digits: Table 1 of the paper as bars."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from otflam.report.canvas import (
     values,
 )
 from otflam.report.markdown import chosen, group
-from otflam.report.published import SCALE
+from otflam.report.published import SCALE, TRANSFER
 from otflam.report.style import INK, colour_of, hexed, place_of, tint
-from otflam.report.tables import PAPER_DROP
 
 BODY, DIGITS = "walker-run-to-cheetah-run", "mnist-train-to-mnist-transfer"
 TITLES = {BODY: "Another body: walker-run → cheetah-run", DIGITS: "Other digits: 0 to 4 → 5 to 9"}
@@ -70,8 +69,8 @@ def _draw_rises(axis: Axes, groups: dict[tuple, Records], published: bool) -> No
     for x, order, method, found in _places(groups):
         rises = [100 * value for value in values(found, "drop")]
         _draw_bar(axis, x, rises, 0.38, colour_of(method))
-        if published and (method, order) in PAPER_DROP:
-            draw_paper(axis, x + 0.13, PAPER_DROP[method, order], "the paper")
+        if published:
+            draw_paper(axis, x + 0.13, TRANSFER[method, order][2], "the paper")
     axis.axhline(0, color=hexed(INK), linewidth=0.8)
     _name_orders(axis, groups)
     axis.set(ylabel="rise of MSE, %")
