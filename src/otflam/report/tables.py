@@ -33,7 +33,7 @@ def transfer_table(folder: Path, size: str) -> str:
         rows.append(
             [task.replace("-to-", " → "), str(order), method, *plain, rises[0], told, *normal, rises[1]],
         )
-    head = ["source → target", "order", "method", "source MSE", "target MSE", "rise of MSE %", "paper: all three"]
+    head = ["source → target", "order", "method", "source MSE", "target MSE", "rise of MSE %", "paper, all three"]
     return markdown([*head, "source nMSE", "target nMSE", "rise of nMSE %"], rows)
 
 
