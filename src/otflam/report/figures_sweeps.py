@@ -59,7 +59,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     """Whether returns depend on the size of the vocabulary."""
     everything = control_records(folder, size)
     swept = [r for r in everything if r["method"] in SWEPT]
-    labels = main_budget([r for r in swept if r["codes"]])
+    labels = main_budget(everything)
     records = [r for r in sized(swept) if r["labels"] == labels]
     groups = group(records, "base", "method", "codes")
     sizes, tasks = sorted({key[2] for key in groups}), sorted({key[0] for key in groups})

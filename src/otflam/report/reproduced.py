@@ -52,8 +52,7 @@ def baselines_table(folder: Path, size: str) -> str:
 def vocabulary_table(folder: Path, size: str) -> str:
     """Table full_ksweep: how returns depend on the size of the vocabulary."""
     records, rows = control_records(folder, size), []
-    # The study of supervision has other sizes at other budgets, but not of all methods.
-    labels = main_budget([record for record in records if record["codes"]])
+    labels = main_budget(records)  # one method has other sizes at other budgets too, for the study of supervision
     groups = group((record for record in sized(records) if record["labels"] == labels), "method", "codes")
     for method, codes in sorted((key for key in groups if key[0] in SWEPT), key=lambda key: (SWEPT.index(key[0]), key)):
         paper = {task: VOCABULARY[task][method].get(codes) for task in TASKS}
