@@ -26,6 +26,11 @@ settings.load_profile("otflam")
 torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: with two workers neither waits alone for the other's last one."""
+    items.sort(key=lambda item: item.path.name != "test_readme.py")
+
+
 @pytest.fixture(scope="session")
 def save_dino() -> Callable[..., Path]:
     """Writes a DINOv2 of any size with random weights, as transformers saves it."""

@@ -74,7 +74,7 @@ def test_names_of_rows() -> None:
 
 
 def test_a_page_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
+    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
     (tmp_path / "records").mkdir()
     for path in RECORDS.glob("transfer-*-seed0.json"):
         shutil.copy(path, tmp_path / "records")

@@ -93,7 +93,7 @@ def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert data and json.loads(data[1])[0]["name"] == NAME and "<" not in data[1]
     record = json.loads((RECORDS / "lam-lapo-256-cheetah-run-noisy-laptop-seed0.json").read_text())
     (tmp_path / "evil.json").write_text(json.dumps(record | {"method": EVIL}))
-    monkeypatch.setattr("otflam.report.page.draw_figures", lambda records, size, out: [])
+    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
     evil = Verdict(EVIL, EVIL, EVIL, "open", EVIL)
     monkeypatch.setattr("otflam.report.page.verdicts_by_topic", lambda *_: {EVIL: [evil]})
     text = make_page(None, tmp_path, "laptop", tmp_path / "out").read_text(encoding="utf-8")

@@ -167,8 +167,10 @@ def legend_below(figure: Figure, axes: Iterable[Axes], most: int) -> None:
 
 def settle(figure: Figure) -> None:
     """Round what the layout found: its last bits vary, and names inside an SVG are made of them."""
+    if figure.get_layout_engine() is None:
+        return  # settled for another format
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)  # "none" would keep a place holder, for which all is drawn once more before writing
     for axis in figure.axes:
         left, bottom, width, height = (round(float(value), 4) for value in axis.get_position().bounds)
         axis.set_position((left, bottom, width, height))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,19 @@ class Drawn:
     png: Path
 
 
-def draw_figures(records: Path, size: str, out: Path) -> list[Drawn]:
-    """Draw every figure that the records of a preset suffice for."""
-    drawn = []
+def sketch_figures(records: Path, size: str) -> Iterator[tuple[str, Sketch]]:
+    """Every figure that the records of a preset suffice for, with its name."""
     for name, sketch in FIGURES.items():
         with matplotlib.rc_context(FIGURE):
             found = sketch(records, size)
         if found is not None:
-            svg, png = (write_figure(found.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
-            drawn.append(Drawn(name, found.caption, svg, png))
+            yield name, found
+
+
+def draw_figures(records: Path, size: str, out: Path) -> list[Drawn]:
+    """Write every figure that the records of a preset suffice for."""
+    drawn = []
+    for name, sketch in sketch_figures(records, size):
+        svg, png = (write_figure(sketch.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
+        drawn.append(Drawn(name, sketch.caption, svg, png))
     return drawn

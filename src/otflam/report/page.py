@@ -21,10 +21,11 @@ from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_text
+from otflam.report.canvas import write_figure
 from otflam.report.explorer import QUALITY, as_uri, make_explorer
 from otflam.report.export import Rows, parse_tables
 from otflam.report.factors import draw_inside
-from otflam.report.figures import draw_figures
+from otflam.report.figures import sketch_figures
 from otflam.report.runs import find_divided
 from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.tables import CAPTIONS, TABLES
@@ -150,8 +151,11 @@ def find_origin(records: Path, size: str) -> Origin:
 def inline_figures(records: Path, size: str) -> list[Figure]:
     """The figures as images inside the page."""
     with TemporaryDirectory() as folder:
-        drawn = [(each, each.svg.read_bytes()) for each in draw_figures(records, size, Path(folder))]
-        return [Figure(each.name, each.caption, as_uri("image/svg+xml", svg)) for each, svg in drawn]
+        return [
+            Figure(name, sketch.caption, as_uri("image/svg+xml", write_figure(sketch.figure, svg).read_bytes()))
+            for name, sketch in sketch_figures(records, size)
+            for svg in [Path(folder) / f"{name}.svg"]
+        ]
 
 
 def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure]:
