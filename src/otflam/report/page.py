@@ -151,11 +151,11 @@ def find_origin(records: Path, size: str) -> Origin:
 def inline_figures(records: Path, size: str) -> list[Figure]:
     """The figures as images inside the page."""
     with TemporaryDirectory() as folder:
-        return [
-            Figure(name, sketch.caption, as_uri("image/svg+xml", write_figure(sketch.figure, svg).read_bytes()))
-            for name, sketch in sketch_figures(records, size)
-            for svg in [Path(folder) / f"{name}.svg"]
-        ]
+        figures = []
+        for name, sketch in sketch_figures(records, size):
+            svg = write_figure(sketch.figure, Path(folder) / f"{name}.svg")
+            figures.append(Figure(name, sketch.caption, as_uri("image/svg+xml", svg.read_bytes())))
+        return figures
 
 
 def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure]:
