@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from otflam.core.errors import UserError
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
 from otflam.evaluate.carrier import carrier_metrics
-from otflam.evaluate.records import Cell, find_record, read_records, write_record
+from otflam.evaluate.records import Cell, find_record, read_record, read_records, write_record
 from otflam.evaluate.stats import estimate
 from otflam.experiments import lams
 from otflam.experiments.cells import Site, Task, check_failures, run_tasks
@@ -46,8 +45,8 @@ class Heard:
         self.cells.append(name if problem is None else f"{name}: {problem}")
 
 
-CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", 1, None, {"order": 1})
-FIELDS = "experiment method task preset seed metrics backgrounds config_hash data_hash stage_version versions"
+CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", {"codes": 1}, None, {"order": 1})
+FIELDS = "experiment method task preset seed metrics backgrounds config_hash data_hash stages versions"
 FIELDS += " seconds command"
 
 
@@ -55,7 +54,7 @@ def test_records_are_found_only_while_true(tmp_path: Path) -> None:
     record = write_record(tmp_path, CELL, {"drop": 0.5, "bad": float("nan")}, 1.0, "otflam x")
     assert set(FIELDS.split()) <= set(record) and record["order"] == 1 and record["metrics"]["bad"] is None
     assert find_record(tmp_path, CELL) == record
-    for change in ({"config": {"x": 2}}, {"data_hash": "other"}, {"stage_version": 2}):
+    for change in ({"config": {"x": 2}}, {"data_hash": "other"}, {"stages": {"codes": 2}}):
         assert find_record(tmp_path, dataclasses.replace(CELL, **change)) is None
     assert list(read_records(tmp_path, "transfer")) == [record] and not list(read_records(tmp_path, "other"))
 
@@ -115,7 +114,7 @@ def test_carrier_features_know_the_motion(tmp_path: Path) -> None:
 def test_recorded_results_are_whole() -> None:
     """Every committed record has all fields and a command of ours."""
     for path in sorted((ROOT / "results" / "records").glob("*.json")):
-        record = json.loads(path.read_text())
+        record = read_record(path)
         assert set(FIELDS.split()) <= set(record), path
         assert record["command"].startswith("otflam ") and record["seconds"] > 0
 

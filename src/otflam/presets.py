@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from otflam.core.errors import require_name
@@ -18,7 +19,7 @@ from otflam.lam.config import (
     PixelConfig,
     PredictorConfig,
 )
-from otflam.policy.config import ActorConfig, PolicyConfig
+from otflam.policy.config import PARTS, ActorConfig, PolicyConfig, way_of
 from otflam.sizes import FRAMES, LOSSES, lam_trainings, lams, policy, tokenizer_for_control, tokenizer_for_digits
 from otflam.tokenizer.config import DecoderConfig, FrameTokenizerConfig, TokenizerConfig
 
@@ -54,7 +55,7 @@ class Preset:
     clone_steps: dict[str, int]
     """Methods whose policy imitates for another number of steps."""
     labels: dict[int, int]
-    """Budgets of labelled episodes, and the decoder's steps for each."""
+    """Budgets of labelled episodes, and the steps for each of a network that reads actions from them."""
     compared: tuple[int, ...]
     """Budgets at which methods are compared by their returns: with distractors the first, without them the last."""
     played: int | None
@@ -62,9 +63,24 @@ class Preset:
     featured: int
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
     evaluated: int = 10
-    """Episodes that an agent plays in each world."""
+    """Episodes that an agent plays in its world."""
+    stretch: int = 50
+    """Steps of the stretches that are played from recorded states."""
+    trials: tuple[int, ...] = ()
+    """Steps on labelled episodes that are tried for every row of the tables of returns."""
+    steps: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Those that earned most on validation seeds, by row and budget (docs/results.md has the trials); a row that is
+    not here takes those of its way, a budget those of the nearest, and a way that is not here what else is set."""
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
     """What recorded experiments train on; one processor of the same kind gives the same bits."""
+
+    def steps_on_labels(self, method: str, labels: int) -> int | None:
+        """How long a row of the tables is trained on labelled actions; None: as its training says."""
+        way = way_of(method)
+        for name in (method, way):
+            if budgets := self.steps.get(name):
+                return budgets[min(budgets, key=lambda budget: abs(math.log2(budget / max(labels, 1))))]
+        return self.labels.get(labels) if PARTS.get(way) == "decode" else None
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
@@ -125,6 +141,8 @@ PRESETS = {
         24,
         2,
         evaluated=2,
+        stretch=6,
+        trials=(4, 8),
     ),
     # The whole story in minutes.
     "demo": Preset(
@@ -186,11 +204,13 @@ PRESETS = {
             1500,
         ),
         {},
-        # Few labels are soon learned by heart (docs/log.md).
+        # By held-out error, which is what probes are read for; returns ask for more (docs/log.md).
         {2: 50, 4: 100, 8: 200, 16: 500, 32: 1000},
         (8, 32),
         None,
         60,
+        evaluated=20,
+        trials=(500, 1500, 3400),
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.

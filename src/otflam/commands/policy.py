@@ -14,7 +14,7 @@ from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.core.training import Hardware
 from otflam.envs.world import Split
-from otflam.policy.config import PolicyConfig
+from otflam.policy.config import PARTS, PolicyConfig, way_of
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
 
@@ -36,13 +36,15 @@ class Training:
     preset: str = "laptop"
     """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
 
-    def task(self, data: Path, bar: Progress) -> Any:
+    def task(self, row: str, data: Path, bar: Progress) -> Any:
+        """What to train, as the row of that name in our tables was."""
         from otflam.data.store import Store
         from otflam.policy.train import Task
 
-        chosen = preset(self.preset)
-        given = self.config.decode.steps != chosen.policy.decode.steps  # what the user says counts
-        config = self.config.seeded(self.seed, None if given else chosen.labels.get(self.labels))
+        chosen, way, config = preset(self.preset), way_of(row), self.config.seeded(self.seed)
+        part = PARTS.get(way, "clone")
+        if getattr(self.config, part) == getattr(chosen.policy, part):  # what the user says counts
+            config = config.with_steps(way, chosen.steps_on_labels(row, self.labels))
         return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar.part)
 
     def most(self) -> int:
@@ -83,10 +85,14 @@ class PolicyTrain(Training):
         return command
 
     def run(self) -> None:
+        from otflam.core.release import read_release
+        from otflam.lam.methods import KIND
         from otflam.policy.train import train_agent
 
+        method = read_release(self.lam, KIND)["method"]
+        row = method if self.grounding == "decode" else f"{method}+{self.grounding}"
         with Progress("policy", "steps") as bar:
-            train_agent(self.task(self.data, bar), self.lam, backbone_of(self.lam, self.dino), self.grounding)
+            train_agent(self.task(row, self.data, bar), self.lam, backbone_of(self.lam, self.dino), self.grounding)
         self.tell()
 
 
@@ -110,7 +116,7 @@ class PolicyReference(Training):
         from otflam.policy.train import train_reference
 
         with Progress("policy", "steps") as bar:
-            train_reference(self.task(self.data, bar), self.kind)
+            train_reference(self.task(self.kind, self.data, bar), self.kind)
         self.tell()
 
 

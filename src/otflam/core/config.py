@@ -1,4 +1,10 @@
-"""Frozen configuration objects as JSON: written whole, read back strictly, hashed for reuse."""
+"""Frozen configuration objects as JSON: written whole, read back strictly, hashed for reuse.
+
+What was written outlives the classes that wrote it. A field that joins a class later has the metadata ADDED: older
+files lack it and mean its default, and while it has its default it is in neither JSON nor hashes. A field that gets
+another name has the metadata `renamed` and keeps its old one in files. Classes may move and be renamed freely: files do
+not name them.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +20,21 @@ from otflam.core.errors import UserError, unknown_name
 T = TypeVar("T")
 
 
+ADDED = {"added": True}
+"""Metadata of a field that older files do not have: they mean its default."""
+
+
+def renamed(old: str) -> dict[str, str]:
+    """Metadata of a field that files know by its old name."""
+    return {"json": old}
+
+
 def to_json(config: Any) -> Any:
-    """A configuration as plain JSON values, every field written out."""
+    """A configuration as plain JSON values: every field but those added later that have their default."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
-        return {field.name: to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+        return {
+            _key(f): to_json(getattr(config, f.name)) for f in dataclasses.fields(config) if not _omitted(f, config)
+        }
     if isinstance(config, tuple | list):
         return [to_json(item) for item in config]
     if isinstance(config, dict):
@@ -30,18 +47,34 @@ def from_json(cls: type[T], values: Any, where: str = "config") -> T:
     if not isinstance(values, dict):
         raise UserError(f"{where} is not a JSON object", "was the file edited by hand?")
     hints = typing.get_type_hints(cls)
-    names = [field.name for field in dataclasses.fields(cls)]  # ty: ignore[invalid-argument-type]
+    fields = {_key(field): field for field in dataclasses.fields(cls)}  # ty: ignore[invalid-argument-type]
     for name in values:
-        if name not in names:
-            raise unknown_name(f"field in {where}", name, names)
-    for name in names:
-        if name not in values:
+        if name not in fields:
+            raise unknown_name(f"field in {where}", name, fields)
+    for name, field in fields.items():
+        if name not in values and not field.metadata.get("added"):
             raise UserError(f"{where} has no field {name!r}", "it was written by another version of otflam")
-    return cls(**{name: _convert(hints[name], values[name], f"{where}.{name}") for name in names})
+    found = {fields[name].name: (name, value) for name, value in values.items()}
+    return cls(**{name: _convert(hints[name], value, f"{where}.{key}") for name, (key, value) in found.items()})
 
 
-def _names(kind: Any) -> set[str]:
-    return {field.name for field in dataclasses.fields(kind)}
+def _key(field: dataclasses.Field) -> str:
+    """The name of a field in files."""
+    return field.metadata.get("json", field.name)
+
+
+def _omitted(field: dataclasses.Field, config: Any) -> bool:
+    """Whether a file says nothing of a field."""
+    if not field.metadata.get("added"):
+        return False
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return getattr(config, field.name) == default
+
+
+def _fits(kind: Any, names: set[str]) -> bool:
+    """Whether the fields of a class are those of an object in a file."""
+    fields = dataclasses.fields(kind)
+    return {_key(f) for f in fields if not f.metadata.get("added")} <= names <= {_key(f) for f in fields}
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
@@ -55,7 +88,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return None
         kinds = [argument for argument in arguments if argument is not type(None)]
         if len(kinds) > 1:  # configurations that differ in their fields
-            kinds = [kind for kind in kinds if isinstance(value, dict) and value.keys() == _names(kind)]
+            kinds = [kind for kind in kinds if isinstance(value, dict) and _fits(kind, set(value))]
         if len(kinds) != 1:
             raise UserError(f"{where} fits none of its kinds", "it was written by another version of otflam")
         return _convert(kinds[0], value, where)

@@ -28,7 +28,7 @@ from otflam.core.training import Hardware, TrainConfig
 def launch(hardware: Hardware) -> Fabric:
     """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
     keep_freed_memory()
-    on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
+    on_gpu = device_of(hardware).type == "cuda"
     fabric = Fabric(
         accelerator="gpu" if on_gpu else "cpu",
         devices=hardware.devices,
@@ -38,6 +38,12 @@ def launch(hardware: Hardware) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def device_of(hardware: Hardware) -> torch.device:
+    """Where the work of one process is done."""
+    on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
+    return torch.device("cuda" if on_gpu else "cpu")
 
 
 @runtime_checkable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32, Float64, UInt8
 
 from otflam.core.types import Episode
 from otflam.envs.simulation import Simulation
@@ -29,6 +29,20 @@ class Policy(Protocol):
     """Anything that chooses an action."""
 
     def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]: ...
+
+
+@runtime_checkable
+class SeeingPolicy(Protocol):
+    """A policy that looks at the latest frames only, of many episodes at once."""
+
+    @property
+    def seen(self) -> int:
+        """How many frames it looks at."""
+        ...
+
+    def decide(self, stacks: UInt8[np.ndarray, "n k h w 3"]) -> Float32[np.ndarray, "n a"]:
+        """Actions for stacks of frames, oldest first."""
+        ...
 
 
 def episode_seed(seed: int, index: int) -> int:
@@ -69,6 +83,28 @@ def rollout(
     return Episode(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
+def play_together(
+    envs: Sequence[ControlEnv],
+    policy: SeeingPolicy,
+    stacks: UInt8[np.ndarray, "n k h w 3"],
+    steps: int,
+    on_step: Callable[[], None] = lambda: None,
+) -> Float64[np.ndarray, " n"]:
+    """Returns of episodes that have begun with these frames, played side by side: one batch a step for the policy."""
+    totals = np.zeros(len(envs))
+    for _ in range(steps):
+        actions, ended, frames = policy.decide(stacks), False, []
+        for place, (env, action) in enumerate(zip(envs, actions, strict=True)):
+            frame, reward, _, ended, _ = env.step(action)
+            totals[place] += reward
+            frames.append(frame)
+            on_step()
+        if ended:  # suite tasks end only by their time limit, so that all end together
+            break
+        stacks = np.concatenate([stacks[:, 1:], np.stack(frames)[:, None]], 1)
+    return totals
+
+
 def state_return(
     simulation: Simulation,
     policy: Policy,
@@ -77,7 +113,19 @@ def state_return(
     on_step: Callable[[], None] = lambda: None,
 ) -> float:
     """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
-    rng, state, total = policy_rng(seed), simulation.begin(seed), 0.0
+    return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, on_step)
+
+
+def return_from(
+    simulation: Simulation,
+    policy: Policy,
+    state: Float32[np.ndarray, " s"],
+    rng: np.random.Generator,
+    steps: int | None = None,
+    on_step: Callable[[], None] = lambda: None,
+) -> float:
+    """The same from the state that a simulation is in."""
+    total = 0.0
     for step in range(steps or simulation.steps):
         action = np.clip(policy.act(Observation(None, state, step), rng), simulation.low, simulation.high)
         state, reward, last = simulation.step(action)

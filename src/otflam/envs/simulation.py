@@ -74,6 +74,12 @@ class Simulation:
         self.physics.set_state(physics)
         mujoco.mj_fwdPosition(self.physics.model.ptr, self.physics.data.ptr)
 
+    def resume(self, physics: Float64[np.ndarray, " p"]) -> Float32[np.ndarray, " s"]:
+        """The same, ready to be stepped on; returns the state that was seen there."""
+        self.physics.set_state(physics)
+        self.physics.forward()  # a step begins with what the last one computed: velocities and contacts too
+        return _flatten(self._env.task.get_observation(self.physics))
+
 
 def _flatten(observation: dict[str, np.ndarray]) -> Float32[np.ndarray, " s"]:
     """All observations in alphabetical order of their names, as published PPO experts expect them."""

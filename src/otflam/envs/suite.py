@@ -94,21 +94,31 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             self._frames, self._shown = ping_pong(len(self._clip), rng, dynamic), NO_VIDEO
         return state
 
+    def resume(self, seed: int, step: int, physics: Float64[np.ndarray, " p"]) -> None:
+        """Go on with a recorded episode after one of its frames: bodies and distractors are where they were then."""
+        self.begin(seed)
+        for _ in range(step + 1):
+            self._move_distractors()
+        self.simulation.resume(physics)
+
     def picture(self) -> tuple[UInt8[np.ndarray, "h w 3"], Distraction]:
         """Let the distractors move on by one frame, and draw."""
-        physics = self.simulation.physics
-        camera, colour = next(self._camera_walk), next(self._colour_walk)
+        physics, (camera, colour, number) = self.simulation.physics, self._move_distractors()
         background = np.array([NO_VIDEO, NO_VIDEO])
         if self.level.scale > 0:  # without distractors the picture is exactly dm_control's
             self.renderer.place_camera(*camera_pose(self._view, camera, physics.data.subtree_com[1]))
             physics.model.mat_rgba[:, :3] = colour
         if self.backgrounds is not None:
-            number = next(self._frames)
             if number != self._shown:
                 self.renderer.show(self._clip[number], (self._video, number))
                 self._shown = number
             background = np.array([self._video, number], np.float64)
         return self.renderer.draw(), Distraction(camera, colour - self._colours, background)
+
+    def _move_distractors(self) -> tuple[Float64[np.ndarray, "4"], Float64[np.ndarray, "m 3"], int]:
+        """The next state of the camera and of the colours, and the number of the next frame of the video."""
+        number = next(self._frames) if self.backgrounds is not None else int(NO_VIDEO)
+        return next(self._camera_walk), next(self._colour_walk), number
 
     def redraw(
         self, seed: int, physics: Float64[np.ndarray, "t p"]

@@ -5,8 +5,8 @@ Seeds of evaluation episodes are shared by all methods, so that each meets the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +16,19 @@ from jaxtyping import Float64
 from otflam.core.config import from_json
 from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
+from otflam.core.train import device_of
+from otflam.core.training import Hardware
 from otflam.envs.experts import POLICIES, make_policy
-from otflam.envs.rollout import Policy, episode_seed, rollout, state_return
+from otflam.envs.rollout import episode_seed, play_together, state_return
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.stats import interquartile_mean
 from otflam.policy.agent import Agent, load_agent
 
-VERSION = 1
+VERSION = 2
+TOGETHER = 5
+"""Episodes that are played side by side, whatever the number of workers: batches of frames decide the last bits."""
 EVALUATION, VALIDATION = 1000, 2000
 """Added to a seed for the episodes that returns are reported on, and for those on which anything may be chosen."""
 
@@ -44,24 +48,32 @@ def agent_world(agent: Agent) -> World:
 
 
 class Player:
-    """One worker: a world and who plays in it."""
+    """One worker: worlds, and who plays in them."""
 
-    def __init__(self, player: str | Path, world: World, seed: int, steps: int | None) -> None:
-        torch.set_num_threads(1)  # batches of one frame gain nothing from more
-        self.seed, self.steps = seed, steps
-        if player in POLICIES:  # they look at states: nothing has to be drawn
-            simulation = Simulation(world.task)
-            self.play = partial(state_return, simulation, make_policy(str(player), simulation))
-        else:
-            env = ControlEnv(world)
-            self.play = partial(drawn_return, env, load_agent_for(Path(player), env))
+    def __init__(self, player: str | Path, world: World, seed: int, episodes: int, steps: int | None) -> None:
+        torch.set_num_threads(1)  # batches of a few frames gain nothing from more
+        self.player, self.world, self.seed, self.episodes, self.steps = player, world, seed, episodes, steps
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> float:
-        return self.play(episode_seed(self.seed, index), self.steps, tick)
+    def __call__(self, group: int, tick: Callable[[], None]) -> list[float]:
+        """Returns of one group of episodes, which are played side by side."""
+        first = group * TOGETHER
+        seeds = [episode_seed(self.seed, index) for index in range(first, min(first + TOGETHER, self.episodes))]
+        if self.player in POLICIES:  # they look at states: nothing has to be drawn
+            simulation = Simulation(self.world.task)
+            policy = make_policy(str(self.player), simulation)
+            return [state_return(simulation, policy, seed, self.steps, tick) for seed in seeds]
+        with worlds_and_agent(Path(self.player), self.world, len(seeds)) as (envs, agent):
+            frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
+            stacks = frames[:, None].repeat(agent.seen, 1)  # before an episode its first frame is repeated
+            return play_together(envs, agent, stacks, self.steps or envs[0].simulation.steps, tick).tolist()
 
 
-def drawn_return(env: ControlEnv, policy: Policy, seed: int, steps: int | None, on_step: Callable[[], None]) -> float:
-    return float(rollout(env, policy, seed, steps=steps, on_step=on_step).rewards.sum(dtype=np.float64))
+@contextmanager
+def worlds_and_agent(folder: Path, world: World, count: int) -> Generator[tuple[list[ControlEnv], Agent]]:
+    """So many equal worlds, and a saved agent that fits them, on a GPU if there is one."""
+    with ExitStack() as stack:
+        envs = [stack.enter_context(closing(ControlEnv(world))) for _ in range(count)]
+        yield envs, load_agent_for(folder, envs[0]).to(device_of(Hardware()))
 
 
 def load_agent_for(folder: Path, env: ControlEnv) -> Agent:
@@ -88,8 +100,9 @@ def play(
     """Returns of whole episodes, in parallel."""
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
-    found = dict(run_jobs(Player, (player, world, seed, steps), range(episodes), workers, on_tick))
-    return np.array([found[index] for index in range(episodes)])
+    groups = range(-(-episodes // TOGETHER))
+    found = dict(run_jobs(Player, (player, world, seed, episodes, steps), groups, workers, on_tick))
+    return np.array([value for group in groups for value in found[group]])
 
 
 def return_metrics(returns: Float64[np.ndarray, " n"]) -> dict[str, float | list[float]]:

@@ -1,6 +1,6 @@
 """Results as small JSON records: the only thing tables and figures are made of.
 
-A record is reused when its configuration, its data and the version of its stage are the same, never by commit: bump a
+A record is reused when its configuration, its data and the versions of its stages are the same, never by commit: bump a
 stage's version by hand when its results would change.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.config import stable_hash, to_json
+from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_json
 from otflam.core.provenance import versions
 
@@ -32,7 +33,8 @@ class Cell:
     config: Any
     """Everything that decides the result."""
     data_hash: str
-    stage_version: int
+    stages: dict[str, int]
+    """Versions of everything that made it."""
     backgrounds: str | None
     """Name of the background videos in the data."""
     extra: dict[str, Any]
@@ -53,8 +55,8 @@ def find_record(folder: Path, cell: Cell) -> dict[str, Any] | None:
     path = cell.path(folder)
     if not path.exists():
         return None
-    record = read_json(path, "delete it to compute it again")
-    wanted = {"config_hash": cell.config_hash, "data_hash": cell.data_hash, "stage_version": cell.stage_version}
+    record = read_record(path)
+    wanted = {"config_hash": cell.config_hash, "data_hash": cell.data_hash, "stages": cell.stages}
     return record if {key: record.get(key) for key in wanted} == wanted else None
 
 
@@ -71,12 +73,33 @@ def write_record(folder: Path, cell: Cell, metrics: Metrics, seconds: float, com
         "backgrounds": cell.backgrounds,
         "config_hash": cell.config_hash,
         "data_hash": cell.data_hash,
-        "stage_version": cell.stage_version,
+        "stages": cell.stages,
         "versions": versions("torch", "numpy"),
         "seconds": round(seconds, 1),
         "command": command,
     }
     write_json(cell.path(folder), record)
+    return record
+
+
+DIGITS = {
+    "alignment": {"lam": 1, "tokenizer": 100, "alignment": 1000, "decoder": 10_000},
+    "carrier": {"carrier": 1, "tokenizer": 100},
+    "lam": {"lam": 1, "tokenizer": 100},
+    "tokenizer": {"codes": 1, "tokenizer": 100},
+    "transfer": {"codes": 1, "tokenizer": 100},
+}
+"""Where each stage's version stood in the one number that records had before they named their stages."""
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A record, in today's form."""
+    record = read_json(path, "delete it to compute it again")
+    if not isinstance(record, dict):
+        raise UserError(f"{path} is no record", "delete it to compute it again")
+    number, places = record.pop("stage_version", None), DIGITS.get(str(record.get("experiment")))
+    if isinstance(number, int) and places:
+        record["stages"] = {name: number // place % 10 for name, place in places.items()}
     return record
 
 
@@ -90,6 +113,6 @@ def finite(value: float | list[float]) -> Any:
 def read_records(folder: Path, experiment: str) -> Iterator[dict[str, Any]]:
     """All records of an experiment, in the order of their names."""
     for path in sorted(folder.glob("*.json")):
-        record = read_json(path, "delete it to compute it again")
+        record = read_record(path)
         if record.get("experiment") == experiment:
             yield record

@@ -19,18 +19,23 @@ from otflam.envs.experts import POLICIES
 from otflam.evaluate.control import EVALUATION, play, return_metrics
 from otflam.evaluate.control import VERSION as CONTROL_VERSION
 from otflam.evaluate.records import Cell, Metrics
+from otflam.evaluate.starts import VERSION as STARTS_VERSION
+from otflam.evaluate.starts import Stretches, start_metrics
 from otflam.experiments import lams
 from otflam.experiments.datasets import VANILLA, policy_worlds
 from otflam.lam.config import DinoConfig
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import KIND as CLONE_KIND
 from otflam.policy.clone import VERSION as CLONE_VERSION
-from otflam.policy.config import PolicyConfig
+from otflam.policy.config import PolicyConfig, way_of
 from otflam.policy.decode import VERSION as DECODER_VERSION
+from otflam.policy.splits import Splits
 from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_reference
 from otflam.presets import preset
 
 SEEDS = (0, 1, 2)
+NEW = 4
+"""New backgrounds are met in one of so many of the episodes."""
 OURS: tuple[Grounding, ...] = ("finetune", "relabel")
 """Ways to ground latent actions that are not the paper's; `METHOD+WAY` is a method of its own."""
 GROUNDED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
@@ -53,9 +58,12 @@ class Job:
     seed: int
     codes: int = 0
     """Size of the tokenizer's vocabulary; 0: the preset's."""
+    steps: int = 0
+    """Steps on labelled episodes; 0: the preset's."""
 
     def __str__(self) -> str:
-        facts = [f"{self.labels} labels"] * bool(self.labels) + [f"{self.codes} codes"] * bool(self.codes)
+        named = {"labels": self.labels, "codes": self.codes, "steps": self.steps}
+        facts = [f"{count} {what}" for what, count in named.items() if count]
         return ", ".join([f"{self.method} on {self.data}", *facts, f"seed {self.seed}"])
 
 
@@ -116,9 +124,10 @@ def lam_job(job: Job) -> lams.Job:
 
 def config_of(size: str, job: Job) -> PolicyConfig:
     chosen = preset(size)
-    config = chosen.policy.seeded(job.seed, chosen.labels.get(job.labels))
+    config = chosen.policy.seeded(job.seed)
     steps = chosen.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
-    return dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
+    config = dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
+    return config.with_steps(way_of(job.method), job.steps or chosen.steps_on_labels(job.method, job.labels))
 
 
 def most(size: str, job: Job) -> int:
@@ -129,8 +138,8 @@ def most(size: str, job: Job) -> int:
 
 def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
     """The folders of a job's agent and of its clone, trained if they are missing."""
-    known = cell(root, size, job)
-    key = stable_hash([known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
+    facts, stages, _ = agent_facts(root, size, job)
+    key = stable_hash([facts, Store(root / "data" / job.data).hash, stages, versions("torch", "numpy")])
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
     store = Store(root / "data" / job.data)
     task = Task(store, job.labels or 1, config_of(size, job), preset(size).hardware, out, most(size, job))
@@ -147,50 +156,65 @@ def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
 
 
 def measure(root: Path, size: str, job: Job) -> Metrics:
-    """Play with the agent, or with a policy that needs none, on training and on validation backgrounds."""
-    world = recorded_collection(Store(root / "data" / job.data)).world
-    player, parts = job.method, {}
+    """Play with the agent, or with a policy that needs none, whole episodes and stretches; also on new backgrounds."""
+    store = Store(root / "data" / job.data)
+    world, player, parts = recorded_collection(store).world, job.method, {}
     if job.method not in POLICIES:
         player, clone = trained_agent(root, size, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
     seed, episodes, steps = EVALUATION + job.seed, preset(size).evaluated, preset(size).played
     metrics = dict(return_metrics(play(player, world, seed, episodes, 1, steps)))
+    metrics |= start_metrics(player, stretches_of(store, size))
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
-            other = dataclasses.replace(world, split="validation")
-            metrics["return_new_backgrounds"] = float(play(player, other, seed, episodes, 1, steps).mean())
+            other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW)
+            metrics["return_new_backgrounds"] = float(play(player, other, seed, few, 1, steps).mean())
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():
             metrics[f"{part}_seconds"] = training_seconds(folder)
     if has_lam(job):
         metrics["curve_steps"], metrics["curve_clone"] = learning_curve(parts["clone"], "clone")
+    if (parts.get("decoder", root) / "metrics.jsonl").exists():
+        metrics["decoder_steps"], metrics["decoder_mse"] = learning_curve(parts["decoder"], "check/held_out")
     return metrics
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
-    """What a job's result is of."""
-    store = Store(root / "data" / job.data)
-    facts: dict[str, Any] = {"episodes": preset(size).evaluated, "steps": preset(size).played}
-    stage, extra = CONTROL_VERSION, {}
+def stretches_of(store: Store, size: str) -> Stretches:
+    """Where short stretches begin: in the episodes that are held out from everything."""
+    probes = tuple(int(index) for index in Splits.of(store).probes)
+    return Stretches(store.path, probes, preset(size).stretch)
+
+
+def agent_facts(root: Path, size: str, job: Job) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
+    """What decides a job's agent: settings, versions of stages, and what tables name beside them."""
+    facts, stages, extra = {}, {}, {}
     if job.method not in POLICIES:
         policy = to_json(config_of(size, job))
         if not job.method.endswith("+finetune"):
             del policy["finetune"]  # decides nothing else
         facts |= {"policy": policy, "most": most(size, job)}
-        stage += 100 * CLONE_VERSION + 1000 * DECODER_VERSION + 10_000 * AGENT_VERSION
+        stages |= {"clone": CLONE_VERSION, "decoder": DECODER_VERSION, "agent": AGENT_VERSION}
     if has_lam(job):
         model = lams.cell(root, size, lam_job(job))
-        facts["lam"], extra = [model.config, model.stage_version], model.extra
+        facts["lam"], extra = [model.config, model.stages], model.extra
+    return facts, stages, extra | {"labels": job.labels}
+
+
+def cell(root: Path, size: str, job: Job) -> Cell:
+    """What a job's result is of."""
+    store, chosen = Store(root / "data" / job.data), preset(size)
+    facts, stages, extra = agent_facts(root, size, job)
+    played = {"episodes": chosen.evaluated, "steps": chosen.played, "stretch": chosen.stretch}
     return Cell(
         experiment="control",
         method=job.method,
         task=job.data,
         preset=size,
         seed=job.seed,
-        config=facts,
+        config=facts | played,
         data_hash=store.hash,
-        stage_version=stage,
+        stages=stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION},
         backgrounds=store.config.get("background_set"),
-        extra=extra | {"labels": job.labels},
+        extra=extra,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from otflam.core.files import patiently
+from otflam.core.training import TrainConfig
 from otflam.data.store import Store
 from otflam.evaluate.alignment import VERSION as ALIGNMENT_VERSION
 from otflam.evaluate.alignment import aligned_columns, episodes_of, r2_score, ridge_guess
@@ -63,9 +64,9 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         # Episodes are what is independent here: intervals are over them.
         "episode_mse": [float(part.mean()) for part in np.split(errors, np.cumsum([len(t) for t in truths])[:-1])],
     }
-    config = preset(size).policy.seeded(job.seed, preset(size).labels[job.labels])
+    config = probe_config(size, job)
     for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
-        guess, steps, curve = mlp_guess(store, rows[name], actions, tests[name], truth, config.decode)
+        guess, steps, curve = mlp_guess(store, rows[name], actions, tests[name], truth, config)
         found[f"{called}_r2"] = r2_score(guess, truth)
         if name == "latents":
             found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}
@@ -74,19 +75,24 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     return found | leakage(store, everything, splits.pool, probed, probes, last)
 
 
+def probe_config(size: str, job: Job) -> TrainConfig:
+    """How the network is trained that reads actions; its steps by what its error asks for."""
+    chosen = preset(size)
+    return chosen.policy.seeded(job.seed).with_steps("decode", chosen.labels[job.labels]).decode
+
+
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
-    model, chosen = lams.cell(root, size, lams.Job(job.method, job.data)), preset(size)
-    config = chosen.policy.seeded(job.seed, chosen.labels[job.labels])
+    model = lams.cell(root, size, lams.Job(job.method, job.data))
     return Cell(
         experiment="alignment",
         method=job.method,
         task=job.data,
         preset=size,
         seed=job.seed,
-        config={"lam": model.config, "decode": config.decode, "probed": PROBED},
+        config={"lam": model.config, "decode": probe_config(size, job), "probed": PROBED},
         data_hash=model.data_hash,
-        stage_version=10_000 * DECODER_VERSION + 1000 * ALIGNMENT_VERSION + model.stage_version,
+        stages=model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION},
         backgrounds=model.backgrounds,
         extra=model.extra | {"labels": job.labels},
     )

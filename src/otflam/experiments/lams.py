@@ -125,7 +125,7 @@ def training_for(size: str, job: Job) -> TrainConfig:
 def lam_folder(root: Path, size: str, job: Job) -> Path:
     """Where a job's model is, or will be."""
     known = cell(root, size, job)
-    key = stable_hash([job.method, known.config, known.data_hash, known.stage_version, versions("torch", "numpy")])
+    key = stable_hash([job.method, known.config, known.data_hash, known.stages, versions("torch", "numpy")])
     return root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
 
 
@@ -195,7 +195,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         seed=job.seed,
         config=facts,
         data_hash=store.hash,
-        stage_version=100 * TOKENIZER_VERSION + VERSION,
+        stages={"tokenizer": TOKENIZER_VERSION, "lam": VERSION},
         backgrounds=store.config.get("background_set"),
         extra=extra,
     )

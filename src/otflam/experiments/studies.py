@@ -151,6 +151,7 @@ STUDIES = {
         planned("alignments", "alignment"),
         ("alignment",),
     ),
+    "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning")),
     "baselines": Study(
         "returns of all methods and references (Table full_baseline, figure combined_result)",
         baseline_tasks,

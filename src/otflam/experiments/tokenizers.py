@@ -144,7 +144,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     stores = [Store(root / "data" / name) for name in needs(job)]
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
-    stage = 100 * TOKENIZER_VERSION + (carrier.VERSION if job.experiment == "carrier" else CODES_VERSION)
+    measured = {"carrier": carrier.VERSION} if job.experiment == "carrier" else {"codes": CODES_VERSION}
     extra: dict[str, Any] = {"order": job.model.motion.order}
     if job.experiment == "tokenizer":
         extra |= {"codes": job.model.codebook.codes, "variant": job.label}
@@ -156,7 +156,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         seed=job.seed,
         config={"model": to_json(job.model), "train": to_json(training_of(size, job.source, job.seed)), "share": SHARE},
         data_hash=stable_hash([store.hash for store in stores]),
-        stage_version=stage,
+        stages={"tokenizer": TOKENIZER_VERSION, **measured},
         backgrounds=stores[0].config.get("background_set"),
         extra=extra,
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, UInt8
 from torch import nn
 
 from otflam.core.batch import Batch
@@ -42,24 +42,36 @@ class Agent(nn.Module):
         self.clone, self.decoder, self.about = clone, decoder, about
         self._recent: deque[np.ndarray] = deque(maxlen=clone.actor.config.frames)
 
-    @torch.inference_mode()
+    @property
+    def seen(self) -> int:
+        """How many frames it looks at."""
+        return self.clone.actor.config.frames
+
     def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
         """The action for the latest frame; before there are enough frames the first one is repeated."""
-        frame, actor = observation.frame, self.clone.actor
-        if frame is None or frame.shape != self.clone.frames:
-            seen = "none" if frame is None else "×".join(map(str, frame.shape))
-            raise UserError(
-                f"frames of {seen} for an agent trained on {'×'.join(map(str, self.clone.frames))}",
-                "make the world with its --size",
-            )
+        frame = observation.frame
+        if frame is None:
+            raise UserError("an agent that sees was given no frame", "let it play in a world that is drawn")
         if observation.step == 0:
-            self._recent.extend([frame] * actor.config.frames)
+            self._recent.extend([frame] * self.seen)
         else:
             self._recent.append(frame)
-        stack = actor.stacked(Batch(torch.from_numpy(np.stack(self._recent))[None], actor.offsets, {}))
+        return self.decide(np.stack(self._recent)[None])[0]
+
+    @torch.inference_mode()
+    def decide(self, stacks: UInt8[np.ndarray, "n k h w c"]) -> Float32[np.ndarray, "n a"]:
+        """Actions for stacks of frames, oldest first."""
+        if stacks.shape[2:] != self.clone.frames:
+            raise UserError(
+                f"frames of {'×'.join(map(str, stacks.shape[2:]))} for an agent trained on "
+                f"{'×'.join(map(str, self.clone.frames))}",
+                "make the world with its --size",
+            )
+        actor, device = self.clone.actor, next(self.parameters()).device
+        stack = actor.stacked(Batch(torch.from_numpy(stacks).to(device), actor.offsets, {}))
         if self.decoder is None:
-            return self.clone.space.value(actor(stack))[0].numpy()
-        return self.decoder.act(said_by(actor, stack))[0].numpy()
+            return self.clone.space.value(actor(stack)).cpu().numpy()
+        return self.decoder.act(said_by(actor, stack)).cpu().numpy()
 
 
 def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Store, **more: Any) -> dict[str, Any]:

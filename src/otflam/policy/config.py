@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from otflam.core.config import ADDED
 from otflam.core.training import TrainConfig
+
+PARTS = {
+    "decode": "decode",
+    "relabel": "decode",
+    "finetune": "finetune",
+    "labels-only": "clone",
+    "idm": "inverse",
+}
+"""Which training of a policy sees the labelled actions, by the way in which they are used."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +55,24 @@ class PolicyConfig:
     """How the decoder is trained."""
     finetune: TrainConfig = field(default_factory=TrainConfig)
     """How a policy that has imitated latents goes on with labelled actions."""
+    inverse: TrainConfig | None = field(default=None, metadata=ADDED)
+    """How the inverse dynamics model of a reference is trained; None: as the policy is."""
 
-    def seeded(self, seed: int, steps: int | None = None) -> PolicyConfig:
-        """The same with another seed, and with as many steps of the decoder as its labels allow."""
-        decode = replace(self.decode, seed=seed, steps=steps or self.decode.steps)
-        clone, finetune = replace(self.clone, seed=seed), replace(self.finetune, seed=seed)
-        return replace(self, clone=clone, decode=decode, finetune=finetune)
+    def seeded(self, seed: int) -> PolicyConfig:
+        """The same with another seed."""
+        parts = {name: replace(getattr(self, name), seed=seed) for name in ("clone", "decode", "finetune")}
+        inverse = self.inverse and replace(self.inverse, seed=seed)
+        return replace(self, **parts, inverse=inverse)
+
+    def with_steps(self, way: str, steps: int | None) -> PolicyConfig:
+        """The same with so many steps of the training that sees the labelled actions; None: as many as before."""
+        if steps is None or way not in PARTS:
+            return self
+        part = PARTS[way]
+        return replace(self, **{part: replace(getattr(self, part) or self.clone, steps=steps)})
+
+
+def way_of(method: str) -> str:
+    """How a row of the tables uses labels: a reference by its name, a method by what follows the plus."""
+    name, _, way = method.partition("+")
+    return name if name in PARTS else way or "decode"

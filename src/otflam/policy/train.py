@@ -221,7 +221,8 @@ def train_reference(task: Task, kind: Reference) -> Agent:
     episodes = labelled if kind == "labels-only" else np.concatenate([splits.unlabelled, labelled])
     if kind == "idm":
         frames = task.config.actor.frames + SEEN_AHEAD
-        inverse = task.clone(task.out / "inverse", labelled, target, frames=frames, ahead=SEEN_AHEAD)
+        train = task.config.inverse
+        inverse = task.clone(task.out / "inverse", labelled, target, train, frames=frames, ahead=SEEN_AHEAD)
         seen = partial(_seen_frames, task.store, stack_offsets(inverse.actor.config))
         key, guess = release_hash(task.out / "inverse"), partial(guess_from_frames, inverse)
         target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
