@@ -85,6 +85,7 @@ def write_record(folder: Path, cell: Cell, metrics: Metrics, seconds: float, com
 DIGITS = {
     "alignment": {"lam": 1, "tokenizer": 100, "alignment": 1000, "decoder": 10_000},
     "carrier": {"carrier": 1, "tokenizer": 100},
+    "control": {"control": 1, "clone": 100, "decoder": 1000, "agent": 10_000},
     "lam": {"lam": 1, "tokenizer": 100},
     "tokenizer": {"codes": 1, "tokenizer": 100},
     "transfer": {"codes": 1, "tokenizer": 100},
