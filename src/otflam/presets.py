@@ -74,14 +74,6 @@ class Preset:
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
     """What recorded experiments train on; one processor of the same kind gives the same bits."""
 
-    def steps_on_labels(self, method: str, labels: int) -> int | None:
-        """How long a row of the tables is trained on labelled actions; None: as its training says."""
-        way = way_of(method)
-        for name in (method, way):
-            if budgets := self.steps.get(name):
-                return budgets[min(budgets, key=lambda budget: abs(math.log2(budget / max(labels, 1))))]
-        return self.labels.get(labels) if PARTS.get(way) == "decode" else None
-
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 # At this scale: a quarter of the tokens, each told its own part of the latent; no modulation by code usage, which would
@@ -254,3 +246,12 @@ PRESETS = {
 
 def preset(name: str) -> Preset:
     return PRESETS[require_name("preset", name, PRESETS)]
+
+
+def steps_on_labels(chosen: Preset, method: str, labels: int) -> int | None:
+    """How long a row of the tables is trained on labelled actions; None: as its training says."""
+    way = way_of(method)
+    for name in (method, way):
+        if budgets := chosen.steps.get(name):
+            return budgets[min(budgets, key=lambda budget: abs(math.log2(budget / max(labels, 1))))]
+    return chosen.labels.get(labels) if PARTS.get(way) == "decode" else None

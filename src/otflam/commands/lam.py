@@ -223,12 +223,15 @@ class LamLabel(LamUse):
     """Only for this many episodes, from the first on; 0: for all."""
 
     def run(self) -> None:
+        from otflam.core.train import device_of
+        from otflam.core.training import Hardware
         from otflam.data.store import Store
         from otflam.lam.label import label_store
 
         with Progress(f"label {self.data}", "episodes") as bar:
             store = Store(self.data)
-            latents = label_store(store, self.lam, self.backbone(), first_episodes(store, self.episodes), bar.part)
+            chosen, device = first_episodes(store, self.episodes), device_of(Hardware())
+            latents = label_store(store, self.lam, self.backbone(), chosen, bar.part, device=device)
         describe(latents)
 
 

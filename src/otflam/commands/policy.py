@@ -15,7 +15,7 @@ from otflam.core.pool import default_workers
 from otflam.core.training import Hardware
 from otflam.envs.world import Split
 from otflam.policy.config import PARTS, PolicyConfig, way_of
-from otflam.presets import preset
+from otflam.presets import preset, steps_on_labels
 from otflam.report.progress import Progress, say
 
 
@@ -44,7 +44,7 @@ class Training:
         chosen, way, config = preset(self.preset), way_of(row), self.config.seeded(self.seed)
         part = PARTS.get(way, "clone")
         if getattr(self.config, part) == getattr(chosen.policy, part):  # what the user says counts
-            config = config.with_steps(way, chosen.steps_on_labels(row, self.labels))
+            config = config.with_steps(way, steps_on_labels(chosen, row, self.labels))
         return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar.part)
 
     def most(self) -> int:

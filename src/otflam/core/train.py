@@ -46,6 +46,11 @@ def device_of(hardware: Hardware) -> torch.device:
     return torch.device("cuda" if on_gpu else "cpu")
 
 
+def place_of(module: nn.Module) -> torch.device:
+    """Where a network is: what it is given must be there too."""
+    return next(module.parameters()).device
+
+
 @runtime_checkable
 class Feed(Protocol):
     """Where batches come from."""

@@ -27,7 +27,7 @@ from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.lam.features import Backbone
-from otflam.lam.label import derive_with, label_store
+from otflam.lam.label import CPU, derive_with, label_store
 from otflam.lam.methods import load_lam
 from otflam.lam.model import LAM
 from otflam.motion.config import MotionConfig
@@ -56,6 +56,7 @@ def aligned_columns(
     unlabelled: Episodes,
     episodes: Episodes,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    device: torch.device = CPU,
 ) -> dict[str, Store]:
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
     model = load_lam(folder, backbone)[0]
@@ -70,14 +71,16 @@ def aligned_columns(
         def view(batch: Batch) -> Tensor:
             return lam.present(lam.look(frozen_future(batch))).flatten(1)
 
-        mean, axes = principal_axes(torch.cat([view(part) for part in sample(clips)]), WIDTH)
+        seen = torch.cat([view(part.to(device)).cpu() for part in sample(clips)])
+        mean, axes = (part.to(device) for part in principal_axes(seen, WIDTH))
         return lambda batch: (view(batch) - mean) @ axes
 
     def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int | None = None) -> Store:
-        return derive_with(store, folder, backbone, name, width, function, episodes, on_part, about, keep_features=True)
+        made = (store, folder, backbone, name, width, function, episodes, on_part, about)
+        return derive_with(*made, keep_features=True, device=device)
 
     return {
-        "latents": label_store(store, folder, backbone, episodes, on_part, keep_features=True),
+        "latents": label_store(store, folder, backbone, episodes, on_part, keep_features=True, device=device),
         "present": column("present", present, WIDTH),
         "still": column("still", still),
         "state": state_column(store, unlabelled, episodes, on_part("state")),

@@ -29,6 +29,8 @@ from otflam.policy.agent import Agent, load_agent
 VERSION = 2
 TOGETHER = 5
 """Episodes that are played side by side, whatever the number of workers: batches of frames decide the last bits."""
+AUTO = Hardware()
+"""A GPU if there is one."""
 EVALUATION, VALIDATION = 1000, 2000
 """Added to a seed for the episodes that returns are reported on, and for those on which anything may be chosen."""
 
@@ -50,9 +52,12 @@ def agent_world(agent: Agent) -> World:
 class Player:
     """One worker: worlds, and who plays in them."""
 
-    def __init__(self, player: str | Path, world: World, seed: int, episodes: int, steps: int | None) -> None:
+    def __init__(
+        self, player: str | Path, world: World, seed: int, episodes: int, steps: int | None, hardware: Hardware
+    ) -> None:
         torch.set_num_threads(1)  # batches of a few frames gain nothing from more
         self.player, self.world, self.seed, self.episodes, self.steps = player, world, seed, episodes, steps
+        self.hardware = hardware
 
     def __call__(self, group: int, tick: Callable[[], None]) -> list[float]:
         """Returns of one group of episodes, which are played side by side."""
@@ -62,18 +67,20 @@ class Player:
             simulation = Simulation(self.world.task)
             policy = make_policy(str(self.player), simulation)
             return [state_return(simulation, policy, seed, self.steps, tick) for seed in seeds]
-        with worlds_and_agent(Path(self.player), self.world, len(seeds)) as (envs, agent):
+        with worlds_and_agent(Path(self.player), self.world, len(seeds), self.hardware) as (envs, agent):
             frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
             stacks = frames[:, None].repeat(agent.seen, 1)  # before an episode its first frame is repeated
             return play_together(envs, agent, stacks, self.steps or envs[0].simulation.steps, tick).tolist()
 
 
 @contextmanager
-def worlds_and_agent(folder: Path, world: World, count: int) -> Generator[tuple[list[ControlEnv], Agent]]:
-    """So many equal worlds, and a saved agent that fits them, on a GPU if there is one."""
+def worlds_and_agent(
+    folder: Path, world: World, count: int, hardware: Hardware
+) -> Generator[tuple[list[ControlEnv], Agent]]:
+    """So many equal worlds, and a saved agent that fits them."""
     with ExitStack() as stack:
         envs = [stack.enter_context(closing(ControlEnv(world))) for _ in range(count)]
-        yield envs, load_agent_for(folder, envs[0]).to(device_of(Hardware()))
+        yield envs, load_agent_for(folder, envs[0]).to(device_of(hardware))
 
 
 def load_agent_for(folder: Path, env: ControlEnv) -> Agent:
@@ -96,12 +103,13 @@ def play(
     workers: int,
     steps: int | None = None,
     on_tick: Callable[[int], None] = lambda ticks: None,
+    hardware: Hardware = AUTO,
 ) -> Float64[np.ndarray, " n"]:
     """Returns of whole episodes, in parallel."""
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     groups = range(-(-episodes // TOGETHER))
-    found = dict(run_jobs(Player, (player, world, seed, episodes, steps), groups, workers, on_tick))
+    found = dict(run_jobs(Player, (player, world, seed, episodes, steps, hardware), groups, workers, on_tick))
     return np.array([value for group in groups for value in found[group]])
 
 

@@ -10,18 +10,22 @@ import torch
 
 from otflam.core.run import read_metrics
 from otflam.core.training import Hardware, TrainConfig
-from otflam.data.store import Store
 from otflam.evaluate.alignment import Table
 from otflam.policy.config import ActionDecoderConfig
 from otflam.policy.decode import Pairs, held_out_error, train_decoder
-from otflam.policy.spaces import ActionSpace
+from otflam.policy.spaces import ActionSpace, LatentSpace
 
 
 def mlp_guess(
-    store: Store, inputs: list[Table], actions: list[Table], unseen: Table, truth: Table, train: TrainConfig
+    space: ActionSpace | LatentSpace,
+    inputs: list[Table],
+    actions: list[Table],
+    unseen: Table,
+    truth: Table,
+    train: TrainConfig,
 ) -> tuple[Table, list[float], list[float]]:
-    """Its guesses for unseen rows, and the steps and values of its held-out error: the paper's convergence figure."""
-    table, space = np.concatenate(inputs).astype(np.float32), ActionSpace.of(store)
+    """Its guesses for unseen rows, and the steps and values of its held-out error."""
+    table = np.concatenate(inputs).astype(np.float32)
     mean, deviation = table.mean(0), table.std(0) + 1e-6
     known, held = (torch.from_numpy((rows.astype(np.float32) - mean) / deviation) for rows in (table, unseen))
     pairs, test = Pairs(known, torch.from_numpy(np.concatenate(actions))), Pairs(held, torch.from_numpy(truth))

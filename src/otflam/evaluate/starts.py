@@ -21,13 +21,14 @@ from jaxtyping import Float64
 from otflam.core.config import stable_hash
 from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
+from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.envs.experts import POLICIES, make_policy
 from otflam.envs.rollout import Policy, play_together, policy_rng, return_from
 from otflam.envs.simulation import Simulation
-from otflam.evaluate.control import TOGETHER, worlds_and_agent
+from otflam.evaluate.control import AUTO, TOGETHER, worlds_and_agent
 
 VERSION = 1
 FIRST = 10
@@ -57,9 +58,10 @@ class Stretches:
 class Starter:
     """One worker that plays all stretches of a few episodes."""
 
-    def __init__(self, player: str | Path, stretches: Stretches) -> None:
+    def __init__(self, player: str | Path, stretches: Stretches, hardware: Hardware) -> None:
         torch.set_num_threads(1)
         self.player, self.stretches, self.store = player, stretches, Store(stretches.data)
+        self.hardware = hardware
         self.world = recorded_collection(self.store).world
 
     def __call__(self, group: int, tick: Callable[[], None]) -> list[list[float]]:
@@ -71,7 +73,7 @@ class Starter:
             policy = make_policy(str(self.player), simulation)
             return [[self._stretch(simulation, policy, index, time, tick) for time in times] for index in episodes]
         earned = np.zeros((len(episodes), len(times)))
-        with worlds_and_agent(Path(self.player), self.world, len(episodes)) as (envs, agent):
+        with worlds_and_agent(Path(self.player), self.world, len(episodes), self.hardware) as (envs, agent):
             for place, time in enumerate(times):
                 for env, index in zip(envs, episodes, strict=True):
                     env.resume(self.store.episodes[index]["seed"], time, self.store.episode(index, "physics")[time])
@@ -90,17 +92,23 @@ class Starter:
 
 
 def start_returns(
-    player: str | Path, stretches: Stretches, workers: int = 1, on_tick: Callable[[int], None] = lambda ticks: None
+    player: str | Path,
+    stretches: Stretches,
+    workers: int = 1,
+    on_tick: Callable[[int], None] = lambda ticks: None,
+    hardware: Hardware = AUTO,
 ) -> Float64[np.ndarray, "e s"]:
     """What a player earns in each stretch of each episode."""
     groups = range(-(-len(stretches.episodes) // TOGETHER))
-    found = dict(run_jobs(Starter, (player, stretches), groups, workers, on_tick))
+    found = dict(run_jobs(Starter, (player, stretches, hardware), groups, workers, on_tick))
     return np.array([row for group in groups for row in found[group]])
 
 
-def start_metrics(player: str | Path, stretches: Stretches) -> dict[str, float | list[float]]:
+def start_metrics(
+    player: str | Path, stretches: Stretches, hardware: Hardware = AUTO
+) -> dict[str, float | list[float]]:
     """What a record says: the share of the way from doing nothing to the expert, and all it is made of."""
-    earned = start_returns(player, stretches).sum(1)
+    earned = start_returns(player, stretches, hardware=hardware).sum(1)
     floor, ceiling = (bound_returns(name, stretches) for name in ("zero", "expert"))
     return {
         "start_return_share": start_share(earned, floor, ceiling),

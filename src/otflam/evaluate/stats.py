@@ -21,13 +21,36 @@ class Estimate:
         return f"{self.mean:.3f} ± {self.half:.3f}" if math.isfinite(self.half) else f"{self.mean:.3f}"
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and 95 % interval over seeds."""
+def estimate(values: Sequence[float], comparisons: int = 1) -> Estimate:
+    """Mean and 95 % interval over seeds; with many `comparisons` the level is divided among them (Bonferroni)."""
     count, mean = len(values), sum(values) / len(values)
     if count < 2:
         return Estimate(mean, math.inf, count)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    return Estimate(mean, float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count), count)
+    return Estimate(mean, float(stats.t.ppf(1 - 0.025 / comparisons, count - 1)) * deviation / math.sqrt(count), count)
+
+
+POOLED = 0.75
+"""Seeds count as alike while the F test of their means does not exceed this quantile (Bancroft's rule)."""
+
+
+def paired(groups: Sequence[Sequence[float]], comparisons: int = 1) -> Estimate:
+    """Mean of differences that were met in the same episodes, a group for each seed, and its 95 % interval.
+
+    If seeds differ no more than their episodes explain, all episodes are one sample; else seeds are what counts. One
+    seed tells nothing of others. With many `comparisons` the level is divided among them (Bonferroni).
+    """
+    table = [np.asarray(group, np.float64) for group in groups if len(group)]
+    everything = np.concatenate(table) if table else np.zeros(0)
+    seeds, count = len(table), len(everything)
+    mean = float(everything.mean()) if count else math.nan
+    if seeds < 2 or count <= seeds:
+        return Estimate(mean, math.inf, seeds)
+    between = sum(len(group) * (group.mean() - mean) ** 2 for group in table) / (seeds - 1)
+    within = sum(((group - group.mean()) ** 2).sum() for group in table) / (count - seeds)
+    alike = between <= within * stats.f.ppf(POOLED, seeds - 1, count - seeds)
+    variance, free = (float(everything.var(ddof=1)), count - 1) if alike else (float(between), seeds - 1)
+    return Estimate(mean, float(stats.t.ppf(1 - 0.025 / comparisons, free)) * math.sqrt(variance / count), seeds)
 
 
 def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
@@ -38,6 +61,14 @@ def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
 def rms_deviation(groups: Sequence[Sequence[float]]) -> float:
     """Root mean square over seeds of the deviation over episodes: the paper's error bar."""
     return float(np.sqrt(np.mean([np.var(group, ddof=1) for group in groups])))
+
+
+def r2_interval(errors: Sequence[float], spreads: Sequence[float], draws: int = 10_000) -> tuple[float, float]:
+    """95 % interval of 1 - Σ errors / Σ spreads over episodes, which are drawn again."""
+    rng, pairs = np.random.default_rng(0), np.array([errors, spreads], np.float64)
+    drawn = pairs[:, rng.integers(pairs.shape[1], size=(draws, pairs.shape[1]))].sum(2)
+    low, high = np.quantile(1 - drawn[0] / drawn[1], [0.025, 0.975])
+    return float(low), float(high)
 
 
 def bootstrap_interval(groups: Sequence[Sequence[float]], draws: int = 10_000) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from otflam.policy.config import PolicyConfig, way_of
 from otflam.policy.decode import VERSION as DECODER_VERSION
 from otflam.policy.splits import Splits
 from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_reference
-from otflam.presets import preset
+from otflam.presets import preset, steps_on_labels
 
 SEEDS = (0, 1, 2)
 NEW = 4
@@ -95,19 +96,22 @@ def plan_vocabulary(size: str) -> list[Job]:
 
 
 def plan_control(size: str) -> list[Job]:
-    """Floors and ceilings everywhere; all methods with distractors; without, what tells whether the pipeline is sound.
+    """Floors and ceilings everywhere; with distractors what was tuned at all compared budgets, then all other methods;
+    without, what tells whether the pipeline is sound.
 
     How returns with distractors grow with labels is the study of supervision.
     """
     worlds, compared = policy_worlds(size), preset(size).compared
     jobs = [Job(name, data, 0, seed) for name in BOUNDS for data in worlds for seed in SEEDS]
-    ways = [*(f"{name}+finetune" for name in GROUNDED), *(f"{name}+relabel" for name in RELABELLED)]
-    for data in worlds:
-        plain = data.endswith(VANILLA)
-        methods = WITHOUT_DISTRACTORS if plain else [*lams.methods(size), *ways, *REFERENCES]
-        labels = compared[-1] if plain else compared[0]
-        jobs += [Job(method, data, labels, seed) for method in methods for seed in SEEDS]
-    return jobs
+    tuned = [*REFERENCES, *GROUNDED, *(f"{name}+finetune" for name in GROUNDED)]
+    others = [name for name in lams.methods(size) if name not in GROUNDED]
+    others += [f"{name}+relabel" for name in RELABELLED]
+    for methods, budgets in ((tuned, compared), (others, compared[:1])):
+        every = itertools.product(budgets, methods, SEEDS, distracting(size))
+        jobs += [Job(method, data, labels, seed) for labels, method, seed, data in every]
+    plain = [data for data in worlds if data.endswith(VANILLA)]
+    every = itertools.product(plain, WITHOUT_DISTRACTORS, SEEDS)
+    return jobs + [Job(method, data, compared[-1], seed) for data, method, seed in every]
 
 
 def needs(job: Job) -> list[str]:
@@ -127,7 +131,7 @@ def config_of(size: str, job: Job) -> PolicyConfig:
     config = chosen.policy.seeded(job.seed)
     steps = chosen.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
     config = dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
-    return config.with_steps(way_of(job.method), job.steps or chosen.steps_on_labels(job.method, job.labels))
+    return config.with_steps(way_of(job.method), job.steps or steps_on_labels(chosen, job.method, job.labels))
 
 
 def most(size: str, job: Job) -> int:
@@ -163,12 +167,13 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
         player, clone = trained_agent(root, size, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
     seed, episodes, steps = EVALUATION + job.seed, preset(size).evaluated, preset(size).played
-    metrics = dict(return_metrics(play(player, world, seed, episodes, 1, steps)))
-    metrics |= start_metrics(player, stretches_of(store, size))
+    play_on = partial(play, steps=steps, hardware=preset(size).hardware)
+    metrics = dict(return_metrics(play_on(player, world, seed, episodes, 1)))
+    metrics |= start_metrics(player, stretches_of(store, size), preset(size).hardware)
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
             other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW)
-            metrics["return_new_backgrounds"] = float(play(player, other, seed, few, 1, steps).mean())
+            metrics["return_new_backgrounds"] = float(play_on(player, other, seed, few, 1).mean())
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from otflam.core.files import patiently
+from otflam.core.train import device_of
 from otflam.core.training import TrainConfig
 from otflam.data.store import Store
 from otflam.evaluate.alignment import VERSION as ALIGNMENT_VERSION
@@ -17,6 +18,7 @@ from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
 from otflam.experiments.agents import SEEDS, Job, distracting
 from otflam.policy.decode import VERSION as DECODER_VERSION
+from otflam.policy.spaces import ActionSpace
 from otflam.policy.splits import Splits
 from otflam.presets import preset
 
@@ -46,7 +48,8 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     folder, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
-    columns = aligned_columns(store, folder, eyes, splits.unlabelled, np.concatenate([splits.pool, probes]))
+    used, device = np.concatenate([splits.pool, probes]), device_of(preset(size).hardware)
+    columns = aligned_columns(store, folder, eyes, splits.unlabelled, used, device=device)
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
     truth = np.concatenate(truths)
     rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
@@ -66,7 +69,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     }
     config = probe_config(size, job)
     for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
-        guess, steps, curve = mlp_guess(store, rows[name], actions, tests[name], truth, config)
+        guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, config)
         found[f"{called}_r2"] = r2_score(guess, truth)
         if name == "latents":
             found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}

@@ -15,13 +15,14 @@ from otflam.core.errors import UserError
 from otflam.core.pool import default_workers, run_jobs
 from otflam.core.threads import use_one_thread
 from otflam.evaluate.records import Cell, find_record, write_record
-from otflam.experiments import agents, alignments, lams, tokenizers, tuning
+from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.datasets import VANILLA, prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
     "lams": lams,
     "alignments": alignments,
+    "innovations": innovations,
     "tuning": tuning,
     "agents": agents,
 }

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.errors import UserError
+from otflam.data.clips import SHARES
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES
-from otflam.experiments import agents, lams
+from otflam.experiments import agents, lams, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import Site, Task
 from otflam.experiments.datasets import DIGITS, VANILLA, collection_of
@@ -23,6 +24,8 @@ PROBE_SECONDS = 6.0
 """All probes of one cell of alignment, measured at laptop size; hardly anything beside the rest."""
 HELD_OUT = 0.5
 """Share of the episodes that nothing is trained on: the pool of labels, and probes."""
+ON_CORES = ("collect", "draw", "play")
+"""Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
 EPISODE = 1000
 """Steps of an episode to its time limit, in every task of the suite."""
 
@@ -68,10 +71,12 @@ def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], N
             disk[kind] = (cost.per_unit * amount + cost.each * len(alike)) / 1e9
         told = [f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"]
         yield f"{kind:28} {len(alike):6} {amount:14,.0f} {told[0]}"
+    cores = sum(spent for kind, spent in hours.items() if kind.partition(" ")[0] in ON_CORES)
     total = sum(hours.values())
     yield (
-        f"about {total:,.1f} hours of one core (or GPU), {total / site.workers:,.1f} with {site.workers} at a time "
-        f"that do not slow each other, and {sum(disk.values()):,.1f} GB"
+        f"about {total - cores:,.1f} hours of one core, or of a GPU at its own speed, for networks, and {cores:,.1f} of "
+        f"one core for pictures and physics; {total / site.workers:,.1f} in all with {site.workers} at a time that do "
+        f"not slow each other, and {sum(disk.values()):,.1f} GB"
     )
 
 
@@ -85,13 +90,19 @@ def pieces_of(site: Site, task: Task) -> Iterator[Piece]:
         yield from tokenizer_pieces(site, job.source, job.model, job.seed)
     elif task.kind == "lams":
         yield from lam_pieces(site, job)
-    elif task.kind == "alignments":
+    elif task.kind in ("alignments", "innovations"):
         model = lams.Job(job.method, job.data)
         yield from lam_pieces(site, model)
         yield label_piece(size, model, HELD_OUT)
         yield Piece(task, "probes", 1)
+        if task.kind == "innovations":  # two networks that read from frames, for all cells of a data set
+            yield Piece((job.data, "ceilings"), "clone", 2 * preset(size).policy.clone.steps)
     else:
+        trial = task.kind == "tuning"
         yield from agent_pieces(site, job)
+        yield Piece(
+            (job, task.kind), "play", tuning.EPISODES * (preset(size).played or EPISODE) if trial else played(size, job)
+        )
 
 
 def data_pieces(size: str, name: str) -> Iterator[Piece]:
@@ -151,9 +162,10 @@ def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
     """An agent and what it plays."""
     size = site.size
     config, way = agents.config_of(size, job), job.method.partition("+")[2]
-    clones = {"idm": 2, "labels-only": 1, "all-actions": 1}.get(job.method, int(way == "relabel"))
+    clones = {"idm": 1, "labels-only": 1, "all-actions": 1}.get(job.method, int(way == "relabel"))
     if clones:
-        yield Piece((job, "clone"), "clone", clones * config.clone.steps)
+        inverse = (config.inverse or config.clone).steps if job.method == "idm" else 0
+        yield Piece((job, "clone"), "clone", clones * config.clone.steps + inverse)
     if agents.has_lam(job):
         model = agents.lam_job(job)
         yield from lam_pieces(site, model)
@@ -166,5 +178,12 @@ def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
             yield Piece((job, "finetune"), "clone", config.finetune.steps)
         else:
             yield Piece((job, "decoder"), "decoder", config.decode.steps)
-    worlds = 1 if job.data.endswith(VANILLA) or job.method in agents.POLICIES else 2
-    yield Piece((job, "play"), "play", worlds * preset(size).evaluated * (preset(size).played or EPISODE))
+
+
+def played(size: str, job: agents.Job) -> int:
+    """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
+    chosen = preset(size)
+    again = not job.data.endswith(VANILLA) and job.method not in agents.POLICIES
+    episodes = chosen.evaluated + again * -(-chosen.evaluated // agents.NEW)
+    held_out = round(chosen.collection.episodes * SHARES[2])
+    return episodes * (chosen.played or EPISODE) + held_out * (chosen.collection.steps or EPISODE)

@@ -151,11 +151,18 @@ STUDIES = {
         planned("alignments", "alignment"),
         ("alignment",),
     ),
-    "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning")),
+    "innovation": Study(
+        "what latents know that no state could tell, beside true ceilings (ours)",
+        planned("innovations", "innovation"),
+        ("innovation",),
+    ),
+    "tuning": Study(
+        "how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning"), ("tuning",)
+    ),
     "baselines": Study(
         "returns of all methods and references (Table full_baseline, figure combined_result)",
         baseline_tasks,
-        ("baselines", "control"),
+        ("summary", "baselines", "control"),
     ),
     "vocabulary": Study(
         "returns against the size of the vocabulary (Table full_ksweep)",

@@ -41,7 +41,10 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     """What an agent that was trained so long earns on validation seeds."""
     folder, _ = agents.trained_agent(root, size, job)
     world = recorded_collection(Store(root / "data" / job.data)).world
-    return return_metrics(play(folder, world, VALIDATION + job.seed, EPISODES, 1, preset(size).played))
+    chosen = preset(size)
+    return return_metrics(
+        play(folder, world, VALIDATION + job.seed, EPISODES, 1, chosen.played, hardware=chosen.hardware)
+    )
 
 
 def cell(root: Path, size: str, job: Job) -> Cell:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from otflam.core.batch import Batch
+from otflam.core.train import place_of
 from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
@@ -61,14 +62,14 @@ def label_episode(
     rows = np.zeros((int(store.lengths[index]), width), np.float32)
     if len(rows) <= model.offsets[-1]:
         return rows
-    clips = Clips(store, model.offsets, (), [index], columns, pad=True)
+    clips, place = Clips(store, model.offsets, (), [index], columns, pad=True), place_of(model)
     # Before an episode its first frame is repeated, but a stored latent there would be that of its first transition.
     early, without = (-model.offsets[0], {n: c for n, c in columns.items() if n != LOW}) if LOW in columns else (0, {})
     for first, last, known in ((0, early, without), (early, len(clips), columns)):
         part = clips if known is columns else Clips(store, model.offsets, (), [index], known, pad=True)
         for start in range(first, min(last, len(clips)), BATCH):
             chosen = np.arange(start, min(start + BATCH, last, len(clips)))
-            rows[chosen] = compute(part.gather(chosen)).numpy()
+            rows[chosen] = compute(part.gather(chosen).to(place)).cpu().numpy()
     return rows
 
 
@@ -85,5 +86,6 @@ def label_windows(model: Hilam, store: Store, index: int, columns: dict[str, Sto
             part = anchors[start : start + model.config.window]
             # A window that the episode does not fill begins earlier, or before the episode with its first frame.
             use = clips if part[-1] + model.offsets[0] >= 0 else Clips(store, model.offsets, (), [index], pad=True)
-            rows[part] = model.name_all(model.look(use.gather(part[-1:])))[0, -len(part) :].numpy()
+            seen = model.look(use.gather(part[-1:]).to(place_of(model)))
+            rows[part] = model.name_all(seen)[0, -len(part) :].cpu().numpy()
     return rows

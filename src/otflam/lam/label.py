@@ -24,6 +24,7 @@ from otflam.lam.methods import check_frames, load_lam
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
+CPU = torch.device("cpu")
 VERSION = 2
 """Bump when the same model would give other columns."""
 
@@ -35,6 +36,7 @@ def label_store(
     episodes: Sequence[int] | np.ndarray | None = None,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
     keep_features: bool = False,
+    device: torch.device = CPU,
 ) -> Store:
     """The column of latents that a trained model gives a data set, or some of its episodes.
 
@@ -43,7 +45,9 @@ def label_store(
     to see from before the episode is its first frame.
     """
     return derive_with(
-        store, folder, backbone, LATENTS, None, lambda lam: lam.infer, episodes, on_part, keep_features=keep_features
+        *(store, folder, backbone, LATENTS, None, lambda lam: lam.infer, episodes, on_part),
+        keep_features=keep_features,
+        device=device,
     )
 
 
@@ -58,6 +62,7 @@ def derive_with(
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
     about: Any = None,
     keep_features: bool = False,
+    device: torch.device = CPU,
 ) -> Store:
     """A column of vectors that a function of a trained model gives the transitions of a data set.
 
@@ -72,6 +77,9 @@ def derive_with(
     key = stable_hash([release_hash(folder), VERSION, about])
     if (done := find_derived(store, name, key, sorted({int(index) for index in used}))) is not None:
         return done
+    model.to(device)
+    if backbone is not None:
+        backbone.to(device)
     columns = stored_columns(model, parts, store, episodes, on_part, online=not keep_features)
     if model.offsets[0] < 0:  # stored codes begin where all frames are there, latents at the start of an episode
         columns.pop("codes", None)

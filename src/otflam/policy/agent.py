@@ -21,6 +21,7 @@ from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError
 from otflam.core.files import write_json
 from otflam.core.release import load_weights, read_release, save_weights
+from otflam.core.train import place_of
 from otflam.data.collect import KIND as SIMULATION
 from otflam.data.store import Store
 from otflam.envs.rollout import Observation
@@ -67,8 +68,8 @@ class Agent(nn.Module):
                 f"{'×'.join(map(str, self.clone.frames))}",
                 "make the world with its --size",
             )
-        actor, device = self.clone.actor, next(self.parameters()).device
-        stack = actor.stacked(Batch(torch.from_numpy(stacks).to(device), actor.offsets, {}))
+        actor = self.clone.actor
+        stack = actor.stacked(Batch(torch.from_numpy(stacks).to(place_of(self)), actor.offsets, {}))
         if self.decoder is None:
             return self.clone.space.value(actor(stack)).cpu().numpy()
         return self.decoder.act(said_by(actor, stack)).cpu().numpy()

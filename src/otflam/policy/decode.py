@@ -21,13 +21,13 @@ from otflam.core.provenance import versions
 from otflam.core.release import load_weights, save_weights
 from otflam.core.run import Run
 from otflam.core.terms import Terms
-from otflam.core.train import fit, launch
+from otflam.core.train import fit, launch, place_of
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips, batch_order
 from otflam.data.store import Store
 from otflam.policy.actor import Actor
 from otflam.policy.config import ActionDecoderConfig
-from otflam.policy.spaces import ActionSpace
+from otflam.policy.spaces import ActionSpace, LatentSpace
 
 KIND, VERSION = "action decoder", 1
 CHUNK = 256
@@ -52,7 +52,7 @@ class Pairs(NamedTuple):
 class ActionDecoder(nn.Module):
     """A small network from what the frozen policy says to actions."""
 
-    def __init__(self, config: ActionDecoderConfig, inputs: int, space: ActionSpace) -> None:
+    def __init__(self, config: ActionDecoderConfig, inputs: int, space: ActionSpace | LatentSpace) -> None:
         super().__init__()
         self.space = space
         layers: list[nn.Module] = []
@@ -85,17 +85,17 @@ def labelled_pairs(actor: Actor, store: Store, episodes: Sequence[int] | np.ndar
     inputs, actions = [], []
     for first in range(0, len(known), CHUNK):
         part = clips.gather(known[first : first + CHUNK])
-        inputs.append(said_by(actor.eval(), actor.stacked(part)))
+        inputs.append(said_by(actor.eval(), actor.stacked(part.to(place_of(actor)))).cpu())
         actions.append(part.at("actions", 0))
     return Pairs(torch.cat(inputs), torch.cat(actions))
 
 
-def held_out_error(pairs: Pairs, space: ActionSpace) -> Callable[[ActionDecoder], dict[str, float]]:
+def held_out_error(pairs: Pairs, space: ActionSpace | LatentSpace) -> Callable[[ActionDecoder], dict[str, float]]:
     """What to log of a decoder at every checkpoint."""
 
     @torch.no_grad()
     def check(decoder: ActionDecoder) -> dict[str, float]:
-        held = pairs.to(next(decoder.parameters()).device)
+        held = pairs.to(place_of(decoder))
         return {"held_out": float(space.loss(decoder.layers(held.inputs), held.actions))}
 
     return check
@@ -104,7 +104,7 @@ def held_out_error(pairs: Pairs, space: ActionSpace) -> Callable[[ActionDecoder]
 def train_decoder(
     pairs: Pairs,
     config: ActionDecoderConfig,
-    space: ActionSpace,
+    space: ActionSpace | LatentSpace,
     train: TrainConfig,
     hardware: Hardware,
     out: Path,

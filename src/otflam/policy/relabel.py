@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float32
 
 from otflam.core.config import stable_hash
+from otflam.core.train import place_of
 from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Store
@@ -52,12 +53,17 @@ def relabel(
     return Target(ACTIONS, derive(store, ACTIONS, key, column, compute, on_progress, everything), inside)
 
 
+def seen_frames(store: Store, offsets: tuple[int, ...], episodes: Sequence[int]) -> Clips:
+    """What an inverse dynamics model sees of some episodes."""
+    return Clips(store, offsets, (), episodes, pad=True)
+
+
 @torch.inference_mode()
 def guess_from_frames(model: Clone, clips: Clips) -> Float32[np.ndarray, "n a"]:
     actor, parts = model.actor.eval(), []
     for first in range(0, len(clips), CHUNK):
-        batch = clips.gather(np.arange(first, min(first + CHUNK, len(clips))))
-        parts.append(model.space.value(actor(actor.stacked(batch))))
+        batch = clips.gather(np.arange(first, min(first + CHUNK, len(clips)))).to(place_of(model))
+        parts.append(model.space.value(actor(actor.stacked(batch))).cpu())
     return torch.cat(parts).numpy()
 
 

@@ -19,6 +19,7 @@ from otflam.core.config import stable_hash, to_json
 from otflam.core.errors import UserError
 from otflam.core.provenance import versions
 from otflam.core.release import read_release, release_hash
+from otflam.core.train import device_of
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
@@ -34,7 +35,7 @@ from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.config import PolicyConfig
 from otflam.policy.decode import VERSION as DECODER_VERSION
 from otflam.policy.decode import ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
-from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel
+from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel, seen_frames
 from otflam.policy.spaces import ActionSpace, LatentSpace
 from otflam.policy.splits import Episodes, Splits
 
@@ -168,19 +169,21 @@ def train_agent(
         return agent
     model, _ = load_lam(lam, backbone)
     inside, labelled = (model.offsets[-1],), task.labelled
-    latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part)
+    device = device_of(task.hardware)
+    latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part, device=device)
     if grounding == "relabel":
-        known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part)
+        known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part, device=device)
         return task.finish(_relabelled(task, latents, known, inside), None, made_from, stride=model.stride)
     folder = clones or task.out / "clone"
     clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
     if grounding == "finetune":
         tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
         return task.finish(tuned, None, made_from, stride=model.stride)
+    clone.to(device)
     pairs, others = labelled_pairs(clone.actor, task.store, labelled), task.watched
     held = labelled_pairs(clone.actor, task.store, others) if len(others) and "action_mask" not in task.store else None
     decoder = task.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
-    return task.finish(clone, decoder, made_from, stride=model.stride)
+    return task.finish(clone.cpu(), decoder, made_from, stride=model.stride)
 
 
 def check_splits(task: Task, lam: Path) -> None:
@@ -223,14 +226,11 @@ def train_reference(task: Task, kind: Reference) -> Agent:
         frames = task.config.actor.frames + SEEN_AHEAD
         train = task.config.inverse
         inverse = task.clone(task.out / "inverse", labelled, target, train, frames=frames, ahead=SEEN_AHEAD)
-        seen = partial(_seen_frames, task.store, stack_offsets(inverse.actor.config))
-        key, guess = release_hash(task.out / "inverse"), partial(guess_from_frames, inverse)
+        seen = partial(seen_frames, task.store, stack_offsets(inverse.actor.config))
+        key = release_hash(task.out / "inverse")
+        guess = partial(guess_from_frames, inverse.to(device_of(task.hardware)))
         target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
     return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from)
-
-
-def _seen_frames(store: Store, offsets: tuple[int, ...], episodes: Any) -> Clips:
-    return Clips(store, offsets, (), episodes, pad=True)
 
 
 def clone_key(task: Task, lam: Path) -> str:

@@ -69,11 +69,11 @@ class Gap:
     """Draws of labels that each episode is averaged over."""
 
 
-def decoding_gap(records: list[dict[str, Any]], method: str) -> Gap | None:
+def decoding_gap(records: list[dict[str, Any]], method: str, comparisons: int = 1) -> Gap | None:
     """Both errors on each held-out episode, paired by draw of labels; records are of one data set and one budget."""
     by = {(r["method"], r["seed"]): np.array(r["metrics"]["episode_mse"]) for r in records}
     gaps = [by[method, s] - by[BASELINE, s] for name, s in by if name == method and (BASELINE, s) in by]
-    return Gap(estimate(np.mean(gaps, 0).tolist()), len(gaps)) if gaps else None
+    return Gap(estimate(np.mean(gaps, 0).tolist(), comparisons), len(gaps)) if gaps else None
 
 
 def control_table(folder: Path, size: str) -> str:

@@ -18,6 +18,7 @@ from otflam.report.policy_tables import (
 )
 from otflam.report.published import SCALE, TRANSFER
 from otflam.report.reproduced import baselines_table, supervision_table, vocabulary_table
+from otflam.report.summary import innovation_table, summary_table, tuning_table
 
 
 def transfer_table(folder: Path, size: str) -> str:
@@ -126,6 +127,9 @@ TABLES = {
         + paired_alignment_table(folder, size)
     ),
     "alignment_brief": brief_alignment_table,
+    "innovation": innovation_table,
+    "tuning": tuning_table,
+    "summary": summary_table,
     "control": control_table,
     "baselines": baselines_table,
     "vocabulary": vocabulary_table,
@@ -147,6 +151,16 @@ CAPTIONS: dict[str, str] = {
     "budget is the whole pool; in the difference from LAPO-256 over held-out episodes; never over trainings.",
     "alignment_brief": f"Rows: latents of one model of each method, read by a probe with {BRIEF} labelled episodes, "
     "tested on held-out ones. ±: half of the 95 % interval over draws of labels (Student's t), not over trainings.",
+    "innovation": "Rows: latents of one model of each method. R² of what no state could have told of the action, read "
+    "by a linear probe and by a small network with so many labelled episodes, on held-out ones; ±: over draws of "
+    "labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; shares only where it excludes "
+    "0.",
+    "tuning": "Rows: what is trained on labelled actions. Mean return of ten episodes on validation seeds after so "
+    "many steps, with the first draw of labels; *: the best on that task. The preset has the best over both tasks.",
+    "summary": "With distractors. Return: of whole episodes that all rows meet. Minus labels alone: in the same "
+    "episodes. From starts: of stretches from recorded states, where doing nothing is 0 and the expert 100. "
+    "Innovation R²: what latents know of the action that no state could have told, with their ceilings below. "
+    f"{SEEDS} Of differences: over paired episodes.",
     "control": f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap "
     "interval, over seeds and their episodes, is too narrow with three seeds.",
     "baselines": f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of "

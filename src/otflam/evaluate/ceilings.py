@@ -1,0 +1,113 @@
+"""What could be read of actions at best: from the true states before and after, and from frames with all labels.
+
+Without them nobody can tell whether an R² of 0.1 is little or all there is.
+
+Axes: n transitions, a actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from otflam.core.train import device_of
+from otflam.core.training import Hardware
+from otflam.data.store import Store
+from otflam.evaluate.alignment import Table, r2_score, ridge_guess
+from otflam.evaluate.innovation import INNOVATION, innovation_column
+from otflam.evaluate.probes import mlp_guess
+from otflam.evaluate.stats import r2_interval
+from otflam.policy.actor import stack_offsets
+from otflam.policy.clone import ACTIONS, Target, train_clone
+from otflam.policy.config import PolicyConfig
+from otflam.policy.relabel import guess_from_frames, seen_frames
+from otflam.policy.spaces import LatentSpace
+from otflam.policy.splits import Episodes, Splits
+from otflam.policy.train import SEEN_AHEAD
+
+VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What is to be read, episode by episode."""
+
+    name: str
+    store: Store
+
+    def of(self, episodes: Episodes, last: int) -> list[Table]:
+        """Its values without the transitions that leave the episode."""
+        places = self.store.places
+        return [np.asarray(self.store.episode(places[int(i)], self.name))[: -last or None] for i in episodes]
+
+
+def scored(name: str, guess: Table, truths: list[Table]) -> dict[str, float | list[float]]:
+    """R² of guesses for held-out episodes, and its interval over them."""
+    truth = np.concatenate(truths)
+    edges = np.cumsum([len(part) for part in truths])[:-1]
+    errors, spreads = (
+        [float(np.square(part).sum()) for part in np.split(gaps, edges)]
+        for gaps in (guess - truth, truth - truth.mean(0))
+    )
+    return {name: r2_score(guess, truth), f"{name}_interval": list(r2_interval(errors, spreads))}
+
+
+def read_ceilings(
+    store: Store, splits: Splits, probes: Episodes, config: PolicyConfig, hardware: Hardware, folder: Path
+) -> dict[str, float | list[float]]:
+    """Ceilings of what can be read of actions and of their innovation, for held-out episodes."""
+    wanted = [("action", Known(ACTIONS, store))]
+    if (column := innovation_column(store)) is not None:
+        wanted.append(("innovation", Known(INNOVATION, column)))
+    found: dict[str, float | list[float]] = {}
+    for kind, known in wanted:
+        found |= from_states(kind, known, store, splits.pool, probes, config)
+        found |= from_frames(kind, known, store, splits, probes, config, hardware, folder / kind)
+    return found
+
+
+def from_states(
+    kind: str, known: Known, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
+) -> dict[str, float | list[float]]:
+    """Read from the true states before and after an action, with all labels of the pool."""
+    inputs, unseen = (
+        [np.concatenate([store.episode(int(i), "states")[:-1], store.episode(int(i), "states")[1:]], 1) for i in part]
+        for part in (pool, probes)
+    )
+    outputs, truths = known.of(pool, 1), known.of(probes, 1)
+    found = scored(f"{kind}_r2_states", ridge_guess(inputs, outputs, np.concatenate(unseen)), truths)
+    space, truth = LatentSpace.of(np.concatenate(outputs)), np.concatenate(truths)
+    guess, _, _ = mlp_guess(space, inputs, outputs, np.concatenate(unseen), truth, config.decode)
+    return found | scored(f"{kind}_mlp_r2_states", in_units(space, guess), truths)
+
+
+def from_frames(
+    kind: str,
+    known: Known,
+    store: Store,
+    splits: Splits,
+    probes: Episodes,
+    config: PolicyConfig,
+    hardware: Hardware,
+    folder: Path,
+) -> dict[str, float | list[float]]:
+    """Read by an inverse dynamics network from the frames around an action, with the labels of all episodes."""
+    shape = dataclasses.replace(config.actor, frames=config.actor.frames + SEEN_AHEAD, ahead=SEEN_AHEAD)
+    target = Target(known.name, None if known.store is store else known.store)
+    episodes = np.concatenate([splits.unlabelled, splits.pool])
+    network = train_clone(store, episodes, target, shape, config.clone, hardware, folder).to(device_of(hardware))
+    clips = partial(seen_frames, store, stack_offsets(shape))
+    guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in probes])
+    space = network.cpu().space
+    if isinstance(space, LatentSpace):
+        guess = in_units(space, guess)
+    return scored(f"{kind}_r2_frames", guess, known.of(probes, SEEN_AHEAD))
+
+
+def in_units(space: LatentSpace, guess: Table) -> Table:
+    """Guesses on the common scale of a network, in the units of what was to be read."""
+    return (torch.from_numpy(guess) * space.scale + space.mean).numpy()

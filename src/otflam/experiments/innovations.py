@@ -1,0 +1,98 @@
+"""What latent actions know of what no state could have told, beside what could be known at best."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from otflam.core.config import stable_hash
+from otflam.core.files import patiently, read_json, write_json
+from otflam.core.provenance import versions
+from otflam.core.train import device_of
+from otflam.data.store import Store
+from otflam.evaluate.alignment import episodes_of, motion_column, ridge_guess
+from otflam.evaluate.ceilings import VERSION as CEILINGS_VERSION
+from otflam.evaluate.ceilings import Known, in_units, read_ceilings, scored
+from otflam.evaluate.innovation import INNOVATION, innovation_column
+from otflam.evaluate.innovation import VERSION as INNOVATION_VERSION
+from otflam.evaluate.probes import mlp_guess
+from otflam.evaluate.records import Cell, Metrics, finite
+from otflam.experiments import alignments, lams
+from otflam.experiments.agents import GROUNDED, SEEDS, Job
+from otflam.experiments.alignments import PROBED, probe_config
+from otflam.experiments.datasets import VANILLA, policy_worlds
+from otflam.lam.label import label_store
+from otflam.policy.clone import VERSION as CLONE_VERSION
+from otflam.policy.spaces import LatentSpace
+from otflam.policy.splits import Splits
+from otflam.presets import preset
+
+
+def plan(size: str, experiment: str) -> list[Job]:
+    """All budgets of the main methods, the worlds without distractors first: there the signal is not zero."""
+    chosen, worlds = preset(size), sorted(policy_worlds(size), key=lambda data: not data.endswith(VANILLA))
+    return [
+        Job(method, data, labels, seed)
+        for data in worlds
+        for method in GROUNDED
+        for labels in chosen.labels
+        for seed in SEEDS
+    ]
+
+
+def needs(job: Job) -> list[str]:
+    return alignments.needs(job)
+
+
+def measure(root: Path, size: str, job: Job) -> Metrics:
+    """Read innovations from latents and from raw motion, linearly and with a small network, with few labels."""
+    store, model = Store(root / "data" / job.data), lams.Job(job.method, job.data)
+    if (column := innovation_column(store)) is None:
+        return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
+    folder, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
+    splits, last, known = Splits.of(store), lams.stride_of(folder), Known(INNOVATION, column)
+    probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
+    used = np.concatenate([splits.pool, probes])
+    device = device_of(preset(size).hardware)
+    latents = label_store(store, folder, eyes, used, keep_features=True, device=device)
+    motion = motion_column(store, last, used, lambda done, total: None)
+    outputs, truths = known.of(labelled, last), known.of(probes, last)
+    rows, unseen = (episodes_of(latents, "latents", part, last) for part in (labelled, probes))
+    found = scored("innovation_r2", ridge_guess(rows, outputs, np.concatenate(unseen)), truths)
+    moved, later = (episodes_of(motion, "motion", part, last) for part in (labelled, probes))
+    found |= scored("innovation_r2_motion", ridge_guess(moved, outputs, np.concatenate(later)), truths)
+    space, truth = LatentSpace.of(np.concatenate(outputs)), np.concatenate(truths)
+    guess, _, _ = mlp_guess(space, rows, outputs, np.concatenate(unseen), truth, probe_config(size, job))
+    found |= scored("innovation_mlp_r2", in_units(space, guess), truths)
+    return found | patiently(lambda: ceilings(root, size, job.data))
+
+
+def ceilings(root: Path, size: str, data: str) -> dict[str, float | list[float]]:
+    """What could be known at best of a data set, found out once."""
+    store, chosen = Store(root / "data" / data), preset(size)
+    facts = [chosen.policy, store.hash, PROBED, CEILINGS_VERSION, CLONE_VERSION, versions("torch", "numpy")]
+    folder = root / "ceilings" / f"{data}-{stable_hash(facts)[:12]}"
+    if not (folder / "ceilings.json").exists():
+        splits = Splits.of(store)
+        probes = splits.probes[:PROBED]
+        found = read_ceilings(store, splits, probes, chosen.policy.seeded(0), chosen.hardware, folder)
+        write_json(folder / "ceilings.json", {name: finite(value) for name, value in found.items()})
+    return read_json(folder / "ceilings.json", "delete it to measure it again")
+
+
+def cell(root: Path, size: str, job: Job) -> Cell:
+    """What a job's result is of."""
+    model, policy = lams.cell(root, size, lams.Job(job.method, job.data)), preset(size).policy
+    return Cell(
+        experiment="innovation",
+        method=job.method,
+        task=job.data,
+        preset=size,
+        seed=job.seed,
+        config={"lam": model.config, "probe": probe_config(size, job), "probed": PROBED, "ceilings": policy},
+        data_hash=model.data_hash,
+        stages=model.stages | {"innovation": INNOVATION_VERSION, "ceilings": CEILINGS_VERSION, "clone": CLONE_VERSION},
+        backgrounds=model.backgrounds,
+        extra=model.extra | {"labels": job.labels},
+    )

@@ -1,0 +1,130 @@
+"""What is recorded survives growth: hashes of all committed records, released folders and configurations of old."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from otflam.core.config import ADDED, from_json, renamed, stable_hash, to_json
+from otflam.core.errors import UserError
+from otflam.core.training import TrainConfig
+from otflam.data.store import FORMAT, VERSION
+from otflam.evaluate.records import Cell, find_record, read_record, write_record
+from otflam.experiments import lams, tuning
+from otflam.experiments.datasets import DIGITS
+from otflam.experiments.studies import STUDIES
+from otflam.presets import preset
+from otflam.tokenizer.config import TokenizerConfig
+
+RECORDS = Path(__file__).parents[1] / "results" / "records"
+STORES = {
+    "cheetah-run": "c46ae44f89f04caac01ec7ff5518a9dd",
+    "cheetah-run-noisy": "688edd9fc3af90b4f66b45e0cc0eb1e6",
+    "cheetah-run-noisy-vanilla": "118f62115cfa55939f7ddcf8fd459bd1",
+    "walker-run": "34320b9fcdcd61e73d93c253f2cba25d",
+    "walker-run-noisy": "3bc128b60c97117f5949b8862fb197f5",
+    "walker-run-noisy-vanilla": "3e4de76d999f3acfeedb9568d18daa1e",
+}
+"""Hashes of the data that were collected for the records; the data themselves are not in the repository."""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the recorded data sets seem to be, with only as much of them as cells are named by."""
+    for name, content in (STORES | dict.fromkeys(DIGITS, "digits")).items():
+        episodes = [{"start": 500 * index, "length": 500, "digests": {}} for index in range(128)]
+        meta: dict[str, Any] = {"format": FORMAT, "version": VERSION, "columns": {}, "episodes": episodes}
+        meta |= {"config": {"background_set": None}, "hash": content}
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "meta.json").write_text(json.dumps(meta | {"digest": stable_hash(meta)}))
+    monkeypatch.setattr(lams, "backbone", backbone)
+    return tmp_path
+
+
+def backbone(root: Path, pixels: int) -> SimpleNamespace:
+    """As much of the DINOv2 that the records were made with as names them."""
+    return SimpleNamespace(hash=BACKBONES[pixels], name="dinov2-s-imgfocus")
+
+
+BACKBONES = {98: "b877c056a34e622d058e43e8d47a01f8"}
+
+
+def test_every_committed_record_is_still_that_of_its_settings(root: Path) -> None:
+    """From today's code; data hashes are taken from the records."""
+    cells: dict[str, list[Cell]] = {}
+    for name, study in STUDIES.items():
+        for task in study.tasks("laptop") if name != "all" else ():
+            cell = task.module.cell(root, "laptop", task.job)
+            cells.setdefault(cell.path(Path()).name, []).append(cell)
+    stale = []
+    for path in sorted(RECORDS.glob("*.json")):
+        record = read_record(path)
+        if record["preset"] == "laptop" and not any(
+            (record["config_hash"], record["stages"]) == (cell.config_hash, cell.stages)
+            for cell in cells.get(path.name, [])
+        ):
+            stale.append(path.name)
+    assert not stale, f"{len(stale)} records would be made again, the first being {stale[:3]}"
+
+
+def test_steps_on_labels_are_those_that_the_trials_chose() -> None:
+    trials = [record for path in RECORDS.glob("tuning-*.json") if (record := read_record(path))["preset"] == "laptop"]
+    chosen = tuning.chosen_steps(trials)
+    assert {row: steps for row, steps in preset("laptop").steps.items() if row in chosen} == chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    width: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Old:
+    steps: int = 2
+    part: Inner = Inner()
+
+
+@dataclasses.dataclass(frozen=True)
+class Grown:
+    count: int = dataclasses.field(default=2, metadata=renamed("steps"))
+    part: Inner = Inner()
+    noise: float = dataclasses.field(default=0.5, metadata=ADDED)
+    names: tuple[str, ...] = dataclasses.field(default_factory=tuple, metadata=ADDED)
+
+
+def test_a_configuration_that_grew_is_the_old_one() -> None:
+    """Fields that were added have no say while they have their default; a new name is not a new field."""
+    assert to_json(Grown()) == to_json(Old()) and stable_hash(Grown()) == stable_hash(Old())
+    assert from_json(Grown, to_json(Old(7))) == Grown(7)
+    other = Grown(noise=0.25, names=("a",))
+    assert from_json(Grown, json.loads(json.dumps(to_json(other)))) == other
+    assert stable_hash(other) != stable_hash(Grown())
+    with pytest.raises(UserError, match="no field 'steps'"):
+        from_json(Grown, {"part": {"width": 3}})
+
+
+@pytest.mark.parametrize("kind", [TrainConfig, TokenizerConfig])
+def test_one_more_field_changes_no_hash(kind: Any) -> None:
+    grown = dataclasses.make_dataclass(
+        "Grown", [("more", int, dataclasses.field(default=1, metadata=ADDED))], bases=(kind,), frozen=True
+    )
+    assert stable_hash(grown()) == stable_hash(kind())
+    assert to_json(from_json(grown, to_json(kind()))) == to_json(kind())
+
+
+def test_stages_are_named_and_old_numbers_are_read(tmp_path: Path) -> None:
+    cell = Cell("alignment", "m", "t", "tiny", 0, {}, "data", {"lam": 1, "tokenizer": 2}, None, {})
+    write_record(tmp_path, cell, {"x": 1.0}, 1.0, "otflam")
+    path = cell.path(tmp_path)
+    record = json.loads(path.read_text())
+    assert record["stages"] == {"lam": 1, "tokenizer": 2} and find_record(tmp_path, cell)
+    for stages in ({"lam": 2, "tokenizer": 2}, {"lam": 1, "tokenizer": 12}):
+        assert find_record(tmp_path, dataclasses.replace(cell, stages=stages)) is None
+    old = {name: value for name, value in record.items() if name not in ("stages", "digest")} | {"stage_version": 12201}
+    path.write_text(json.dumps(old))
+    assert read_record(path)["stages"] == {"lam": 1, "tokenizer": 2, "alignment": 2, "decoder": 1}
