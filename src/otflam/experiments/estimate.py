@@ -74,9 +74,9 @@ def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], N
     cores = sum(spent for kind, spent in hours.items() if kind.partition(" ")[0] in ON_CORES)
     total = sum(hours.values())
     yield (
-        f"about {total - cores:,.1f} hours of one core, or of a GPU at its own speed, for networks, and {cores:,.1f} of "
-        f"one core for pictures and physics; {total / site.workers:,.1f} in all with {site.workers} at a time that do "
-        f"not slow each other, and {sum(disk.values()):,.1f} GB"
+        f"about {total - cores:,.1f} hours of one core, or of a GPU at its own speed, for networks, and {cores:,.1f} "
+        f"of one core for pictures and physics; {total / site.workers:,.1f} in all with {site.workers} at a time that "
+        f"do not slow each other, and {sum(disk.values()):,.1f} GB"
     )
 
 
@@ -98,11 +98,9 @@ def pieces_of(site: Site, task: Task) -> Iterator[Piece]:
         if task.kind == "innovations":  # two networks that read from frames, for all cells of a data set
             yield Piece((job.data, "ceilings"), "clone", 2 * preset(size).policy.clone.steps)
     else:
-        trial = task.kind == "tuning"
         yield from agent_pieces(site, job)
-        yield Piece(
-            (job, task.kind), "play", tuning.EPISODES * (preset(size).played or EPISODE) if trial else played(size, job)
-        )
+        steps = tuning.EPISODES * (preset(size).played or EPISODE) if task.kind == "tuning" else played(size, job)
+        yield Piece((job, task.kind), "play", steps)
 
 
 def data_pieces(size: str, name: str) -> Iterator[Piece]:

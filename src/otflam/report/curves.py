@@ -26,7 +26,35 @@ from otflam.report.markdown import chosen, group, main_budget
 from otflam.report.policy_tables import named
 from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
 
-CURVES = {"control": ("curve_clone", "cloning loss"), "alignment": ("curve_mse", "decoding error")}
+
+@dataclass(frozen=True)
+class Curve:
+    """Where a kind of curve is recorded, and what it is called."""
+
+    experiment: str
+    steps: str
+    values: str
+    label: str
+    told: str
+    """What the caption says of it."""
+
+
+CURVES = {
+    "cloning": Curve(
+        *("control", "curve_steps", "curve_clone", "cloning loss"),
+        "How fast a policy imitates latent actions (loss as a share of their variance).",
+    ),
+    "decoder": Curve(
+        *("control", "decoder_steps", "decoder_mse", "decoder's error"),
+        "How fast the agent's decoder learns actions with {budgets} labelled episodes, from what its policy says (the "
+        "paper's curve: error on episodes without labels).",
+    ),
+    "probe": Curve(
+        *("alignment", "curve_steps", "curve_mse", "probe's error"),
+        "How fast a network reads the true action from the latents themselves with {budgets} labelled episodes (error "
+        "on held-out episodes).",
+    ),
+}
 
 
 def draw_expert_curves(logs: dict[str, Path], path: Path) -> Path:
@@ -53,7 +81,8 @@ def draw_expert_curves(logs: dict[str, Path], path: Path) -> Path:
 def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
     """The paper's convergence figure at one budget: how fast latents are imitated, and how fast decoded."""
     with matplotlib.rc_context(FIGURE):
-        sketch = sketch_curves([*cloning_parts(folder, size, labels), *decoding_parts(folder, size, labels)], size)
+        parts = [part for kind in CURVES for part in curve_parts(folder, size, kind, labels)]
+        sketch = sketch_curves(parts, size)
     if sketch is None:
         raise UserError(
             f"{folder} has no curves of {size} at {labels} labels",
@@ -64,8 +93,11 @@ def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
 
 def sketch_convergence(folder: Path, size: str) -> Sketch | None:
     """Cloning at the budget of labels with most methods, decoding at every budget."""
-    labels = main_budget(_with_curves(folder, "control", size))
-    return sketch_curves([*cloning_parts(folder, size, labels), *decoding_parts(folder, size)], size)
+    labels = main_budget(_with_curves(folder, size, "cloning"))
+    parts = curve_parts(folder, size, "cloning", labels)
+    return sketch_curves(
+        parts + [part for kind in ("decoder", "probe") for part in curve_parts(folder, size, kind)], size
+    )
 
 
 @dataclass(frozen=True)
@@ -79,29 +111,24 @@ class Part:
     @property
     def height(self) -> float:
         """In inches."""
-        return 2.4 if self.kind == "control" else 1.6
+        return 2.4 if self.kind == "cloning" else 1.6
 
     @property
     def title(self) -> str:
-        return f"{self.labels} labelled episodes" if self.kind == "alignment" else ""
+        """Nothing for cloning, which no label changes."""
+        return "" if self.kind == "cloning" else f"{self.labels} labelled episodes"
 
 
-def cloning_parts(folder: Path, size: str, labels: int) -> list[Part]:
-    """The row of cloning: of one budget, since all budgets of a seed share a clone."""
-    found = [record for record in _with_curves(folder, "control", size) if record["labels"] == labels]
-    return [Part("control", labels, found)] if found else []
+def curve_parts(folder: Path, size: str, kind: str, only: int | None = None) -> list[Part]:
+    """A row for each budget of labels that has curves of a kind, or for one."""
+    groups = group(_with_curves(folder, size, kind), "labels")
+    return [Part(kind, labels, groups[labels,]) for (labels,) in sorted(groups) if only in (None, labels)]
 
 
-def decoding_parts(folder: Path, size: str, only: int | None = None) -> list[Part]:
-    """A row of decoding for each budget of labels, or for one."""
-    groups = group(_with_curves(folder, "alignment", size), "labels")
-    return [Part("alignment", labels, groups[labels,]) for (labels,) in sorted(groups) if only in (None, labels)]
-
-
-def _with_curves(folder: Path, kind: str, size: str) -> Records:
+def _with_curves(folder: Path, size: str, kind: str) -> Records:
     """Records that have a curve of a method of its own: ways of grounding share theirs with one, or have none."""
-    found = usual(chosen(folder, kind, size))
-    return [r for r in found if r["labels"] and CURVES[kind][0] in r["metrics"] and "+" not in r["method"]]
+    found = usual(chosen(folder, CURVES[kind].experiment, size))
+    return [r for r in found if r["labels"] and CURVES[kind].values in r["metrics"] and "+" not in r["method"]]
 
 
 def sketch_curves(parts: list[Part], size: str) -> Sketch | None:
@@ -126,39 +153,37 @@ def sketch_curves(parts: list[Part], size: str) -> Sketch | None:
 
 def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     """The curves of all methods, task by task."""
-    metric, label = CURVES[part.kind]
+    curve = CURVES[part.kind]
     for axis, task in zip(row, tasks, strict=True):
         found = group((record for record in part.records if record["task"] == task), "method")
         for method in sorted(found, key=lambda key: place_of(key[0])):
-            _draw_curve(axis, found[method], metric)
+            _draw_curve(axis, found[method], curve)
         if not found:
             axis.text(0.5, 0.5, "no record", transform=axis.transAxes, ha="center", color=hexed(MUTED))
         axis.set_title(part.title, fontweight="normal", fontsize=8.5)
-        if part.kind == "control":
+        if part.kind == "cloning":
             axis.set_xlabel("steps")  # decoding takes others
-    row[0].set_ylabel(label)
+    row[0].set_ylabel(curve.label)
 
 
 def _tell_curves(parts: list[Part], size: str) -> str:
     """The caption."""
-    budgets = [str(part.labels) for part in parts if part.kind == "alignment"]
-    listed = " and ".join(filter(None, (", ".join(budgets[:-1]), *budgets[-1:])))
-    told = {
-        "control": "How fast a policy imitates latent actions (loss as a share of their variance).",
-        "alignment": f"How fast a decoder reads the true action from them with {listed} labelled episodes (error on "
-        "held-out episodes).",
-    }
+    told = []
+    for kind in dict.fromkeys(part.kind for part in parts):
+        budgets = [str(part.labels) for part in parts if part.kind == kind]
+        listed = " and ".join(filter(None, (", ".join(budgets[:-1]), *budgets[-1:])))
+        told.append(CURVES[kind].told.format(budgets=listed))
     seeds = counted([found for part in parts for found in group(part.records, "task", "method").values()], "seeds")
-    return " ".join(told[kind] for kind in dict.fromkeys(part.kind for part in parts)) + (
+    return " ".join(told) + (
         f" Preset: {size}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )
 
 
-def _draw_curve(axis: Axes, records: Records, metric: str) -> None:
+def _draw_curve(axis: Axes, records: Records, curve: Curve) -> None:
     """The mean over seeds as far as all of them go."""
-    length = min(len(record["metrics"][metric]) for record in records)
-    rows = np.array([record["metrics"][metric][:length] for record in records], np.float64)
-    steps, method = records[0]["metrics"]["curve_steps"][:length], records[0]["method"]
+    length = min(len(record["metrics"][curve.values]) for record in records)
+    rows = np.array([record["metrics"][curve.values][:length] for record in records], np.float64)
+    steps, method = records[0]["metrics"][curve.steps][:length], records[0]["method"]
     axis.fill_between(steps, rows.min(0), rows.max(0), color=colour_of(method), alpha=0.15, linewidth=0)
     axis.plot(steps, rows.mean(0), color=colour_of(method), linewidth=weight_of(method), label=named(records[0]))
