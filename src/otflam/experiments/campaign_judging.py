@@ -1,0 +1,89 @@
+"""What became of a command that was killed, or of one that read a damaged file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from otflam.experiments.campaign_process import Death, Ended
+
+PASSED = ("refused", "same", "told", "other")
+FAILED = ("silent", "unexpected", "hang", "crash", "unnamed", "harm")
+MEANINGS = {
+    "refused": "one line that names the file, exit code 2, nothing touched",
+    "same": "the result is that of the intact file, to the bit",
+    "told": "another result, and a line that names the file",
+    "other": "another result where nobody can tell: a format without a checksum, or a forged one",
+    "silent": "another result without a word",
+    "unexpected": "`unexpected … (this is a bug)`",
+    "hang": "no end within the time limit",
+    "crash": "a traceback, a signal, or an exit code that is not ours",
+    "unnamed": "refused, but the line does not name the file, or there is not exactly one",
+    "harm": "a file that was there before was changed or lost",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one case ended."""
+
+    case: str
+    group: str
+    """What was damaged or killed."""
+    outcome: str
+    about: str
+    """What was done, to which file, and which command followed."""
+    message: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in FAILED
+
+
+def stopped_badly(ended: Ended, death: Death) -> str | None:
+    """A command that is stopped may die, say so in one line, or have ended before; nothing else."""
+    if ended.code is None:
+        return "hang"
+    if any("unexpected" in line for line in ended.errors):
+        return "unexpected"
+    polite = ended.code == 130 and len(ended.errors) == 1
+    if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.complained:
+        return "crash"
+    return None
+
+
+def harmed(before: dict[str, str], after: dict[str, str], allowed: tuple[str, ...]) -> list[str]:
+    """Files that were there before and are not, or are others."""
+    changed = [name for name, digest in before.items() if after.get(name) != digest]
+    return [name for name in changed if not any(name == root or name.startswith(f"{root}/") for root in allowed)]
+
+
+def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, str]:
+    """The outcome of a command that read a damaged file, and the line that tells it."""
+    message = last_line(ended)
+    if ended.code is None:
+        return "hang", message
+    if any("unexpected" in line for line in ended.errors):
+        return "unexpected", message
+    if "Traceback" in ended.complained or ended.code not in (0, 2):
+        return "crash", message or f"ended with {ended.code}"
+    if lost:
+        return "harm", f"{', '.join(lost[:3])} changed or lost; {message}"
+    if ended.code == 2:
+        named = len(ended.errors) == 1 and names(ended.errors[0], file)
+        return ("refused" if named else "unnamed"), message
+    if same:
+        return "same", ""
+    return ("told" if names(ended.complained + ended.said, file) else "silent"), message
+
+
+def names(text: str, file: str) -> bool:
+    """Whether a text names a file, its folder or what it is of."""
+    path = Path(file)
+    known = {file, path.name, path.stem, *(str(parent) for parent in path.parents if str(parent) != ".")}
+    return any(name in text for name in known)
+
+
+def last_line(ended: Ended) -> str:
+    lines = ended.errors or ended.complained.splitlines()
+    return lines[-1] if lines else ""
