@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,17 +29,26 @@ class Campaign:
     workers: Workers = field(default_factory=default_workers)
     """Parallel processes."""
 
+    page: Path | None = None
+    """Markdown file whose place for the counts, such as that of docs/reliability.md, is filled."""
+
     def run(self) -> None:
-        from otflam.experiments.campaign_report import campaign
+        from otflam.experiments.campaign_report import campaign, count_tables, fill_page, list_failures
 
         if min(self.kills, self.mutations, self.seed) < 0:
             raise UserError("a number below 0", "give 0 or more for --kills, --mutations and --seed")
         cases = [f"kill-{number}" for number in range(self.kills)]
         cases += [f"mutation-{number}" for number in range(self.mutations)]
-        cases = list(self.case) or cases
+        began = time.monotonic()
         with Progress("campaign", "samples") as bar:
-            lines, failed = campaign(self.folder, cases, self.seed, self.workers, bar.part)
-        for line in lines:
+            verdicts = campaign(self.folder, list(self.case) or cases, self.seed, self.workers, bar.part)
+        for line in list_failures(verdicts, self.seed):
             say(line)
-        if failed:
+        for verdict in verdicts if self.case else ():
+            say(f"{verdict.case}: {verdict.outcome}, {verdict.about}\n    {verdict.message}")
+        counts = count_tables(verdicts, self.seed, (time.monotonic() - began) / 60)
+        say(f"\n{counts}")
+        if self.page is not None:
+            fill_page(self.page, counts)
+        if any(verdict.failed for verdict in verdicts):
             raise SystemExit(1)

@@ -220,7 +220,7 @@ def told(death: Death, ended: Ended) -> str:
     return f"{signal.Signals(death.signal).name} {when} (ended with {ended.code})"
 
 
-def count_table(verdicts: list[Verdict], kind: Kind) -> Iterator[list[str]]:
+def count_rows(verdicts: list[Verdict], kind: Kind) -> Iterator[list[str]]:
     """Rows of counts: for each kind of file or command how often each outcome came."""
     groups: dict[str, Counter[str]] = {}
     for verdict in verdicts:

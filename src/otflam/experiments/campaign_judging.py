@@ -7,18 +7,18 @@ from pathlib import Path
 
 from otflam.experiments.campaign_process import Death, Ended
 
-PASSED = ("refused", "same", "told", "other")
-FAILED = ("silent", "unexpected", "hang", "crash", "unnamed", "harm")
-MEANINGS = {
+PASSED = {
     "refused": "one line that names the file, exit code 2, nothing touched",
     "same": "the result is that of the intact file, to the bit",
     "told": "another result, and a line that names the file",
     "other": "another result where nobody can tell: a format without a checksum, or a forged one",
+}
+FAILED = {
     "silent": "another result without a word",
     "unexpected": "`unexpected … (this is a bug)`",
-    "hang": "no end within the time limit",
+    "hang": "no end within ten times the usual time, and at least 20 seconds",
     "crash": "a traceback, a signal, or an exit code that is not ours",
-    "unnamed": "refused, but the line does not name the file, or there is not exactly one",
+    "unnamed": "refused, but the line does not name the file or its folder, or there is not exactly one",
     "harm": "a file that was there before was changed or lost",
 }
 

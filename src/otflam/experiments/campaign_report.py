@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from otflam.experiments.campaign import KINDS, Plan, count_table, run_campaign
-from otflam.experiments.campaign_judging import FAILED, MEANINGS, PASSED, Verdict
+from otflam.core.errors import UserError
+from otflam.core.files import write_text
+from otflam.experiments.campaign import Kind, Plan, count_rows, run_campaign
+from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict
 from otflam.experiments.campaign_prepare import prepare
 from otflam.experiments.campaign_process import preload
 from otflam.report.markdown import markdown
@@ -18,11 +19,13 @@ GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
 """What differs between messages of one cause."""
 
 
+PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
+
+
 def campaign(
     kept: Path | None, cases: list[str], seed: int, workers: int, on_part: Callable[..., Callable[[int, int], None]]
-) -> tuple[list[str], int]:
-    """Prepare, run the cases, and return what to print and how many failed."""
-    began = time.monotonic()
+) -> list[Verdict]:
+    """Prepare what the cases need and run them."""
     preload()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (kept or Path(temporary) / "samples").resolve()
@@ -30,13 +33,11 @@ def campaign(
         plan = Plan(folder, Path(temporary) / "cases", seed)
         wanted = {name for case in cases for needs, _ in plan.readers(case) for name in needs}
         prepare(folder, wanted, on_part("prepare", "samples"))
-        verdicts = run_campaign(plan, cases, workers, lambda name: on_part(name, "cases"))
-    minutes = (time.monotonic() - began) / 60
-    return list(describe(verdicts, seed, minutes)), sum(verdict.failed for verdict in verdicts)
+        return run_campaign(plan, cases, workers, lambda name: on_part(name, "cases"))
 
 
-def describe(verdicts: list[Verdict], seed: int, minutes: float) -> Iterator[str]:
-    """Failures, grouped by what went wrong, then the counts."""
+def list_failures(verdicts: list[Verdict], seed: int, most: int = 3) -> Iterator[str]:
+    """What went wrong, the same kinds together, with the cases to run again."""
     groups: dict[tuple[str, str, str], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.failed:
@@ -44,14 +45,21 @@ def describe(verdicts: list[Verdict], seed: int, minutes: float) -> Iterator[str
             groups.setdefault(key, []).append(verdict)
     for (outcome, group, _), found in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield f"{len(found)} × {outcome} ({group}): {found[0].message or '–'}"
-        yield from (f"    --seed {seed} --case {each.case}  {each.about}" for each in found[:3])
-    for kind in KINDS:
-        rows = list(count_table(verdicts, kind))
-        if len(rows) > 1:
-            head = ["killed command" if kind == "kill" else "damaged file", "cases", *PASSED, *FAILED]
-            yield "\n" + markdown(head, rows)
-    if len(verdicts) == 1:
-        yield f"{verdicts[0].case}: {verdicts[0].outcome} ({MEANINGS[verdicts[0].outcome]}); {verdicts[0].about}"
-        yield verdicts[0].message
+        yield from (f"    --seed {seed} --case {each.case}  {each.about}" for each in found[:most])
+
+
+def count_tables(verdicts: list[Verdict], seed: int, minutes: float) -> str:
+    """The counts as Markdown, kills and mutations apart."""
+    heads: dict[Kind, str] = {"kill": "killed command", "mutation": "damaged file"}
+    rows = {kind: list(count_rows(verdicts, kind)) for kind in heads}
+    tables = [markdown([heads[kind], "cases", *PASSED, *FAILED], rows[kind]) for kind in heads if len(rows[kind]) > 1]
     failed = sum(verdict.failed for verdict in verdicts)
-    yield f"{len(verdicts):,} cases, {failed} failures, {minutes:.1f} minutes (seed {seed})"
+    return "\n".join([*tables, f"{len(verdicts):,} cases, {failed} failures, {minutes:.1f} minutes (seed {seed})"])
+
+
+def fill_page(page: Path, counts: str) -> None:
+    """Put the counts where a page wants them."""
+    text = page.read_text(encoding="utf-8")
+    if not PLACE.search(text):
+        raise UserError(f"{page} has no place for the counts", "see docs/reliability.md for its marks")
+    write_text(page, PLACE.sub(lambda place: f"{place[1]}{counts}\n{place[2]}", text))
