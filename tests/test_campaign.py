@@ -47,7 +47,8 @@ def test_damage_is_a_function_of_the_seed(name: str, tmp_path: Path) -> None:
     [
         (FINE, True, [], "same"),
         (FINE, False, [], "silent"),
-        (dataclasses.replace(FINE, complained="left out cheetah"), False, [], "told"),
+        (dataclasses.replace(FINE, complained="report: left out cheetah"), False, [], "told"),
+        (dataclasses.replace(FINE, said="data cheetah"), False, [], "silent"),
         (REFUSED, False, [], "refused"),
         (REFUSED, False, ["cheetah/frames.npy"], "harm"),
         (FINE, True, ["cheetah/frames.npy"], "harm"),
@@ -85,11 +86,11 @@ def test_every_outcome_is_explained_and_every_kind_named_once() -> None:
 def test_commands_die_when_they_are_told(tmp_path: Path) -> None:
     """The real command line in a forked process: it ends, is killed at a write, and is cut off at its limit."""
     (tmp_path / "page.md").write_text("no table\n")
-    whole = run_command(["tables", "page.md"], tmp_path, 60, count=True)
+    whole = run_command(["tables", "page.md"], tmp_path, 60.0, count=True)
     assert (whole.code, whole.said, whole.events > 0) == (0, "filled page.md\n", True)
-    killed = run_command(["tables", "page.md"], tmp_path, 60, Death(event=0))
+    killed = run_command(["tables", "page.md"], tmp_path, 60.0, Death(event=0))
     assert killed.code == -signal.SIGKILL and not list(tmp_path.glob("*.tmp"))
-    assert run_command(["tables", "no.md"], tmp_path, 60).errors == ["otflam: no.md: No such file or directory"]
+    assert run_command(["tables", "no.md"], tmp_path, 60.0).errors == ["otflam: no.md: No such file or directory"]
     assert run_command(["tables", "page.md"], tmp_path, 0.0).code is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ FAILED = {
     "unnamed": "refused, but the line does not name the file or its folder, or there is not exactly one",
     "harm": "a file that was there before was changed or lost",
 }
+NOTICE = re.compile(r"skipped|left out|damaged|altered|missing|warning")
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def stopped_badly(ended: Ended, death: Death) -> str | None:
     """A command that is stopped may die, say so in one line, or have ended before; nothing else."""
     if ended.code is None:
         return "hang"
-    if any("unexpected" in line for line in ended.errors):
+    if any(line.startswith("otflam: unexpected ") for line in ended.errors):
         return "unexpected"
     polite = ended.code == 130 and len(ended.errors) == 1
     if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.complained:
@@ -63,7 +65,7 @@ def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, st
     message = last_line(ended)
     if ended.code is None:
         return "hang", message
-    if any("unexpected" in line for line in ended.errors):
+    if any(line.startswith("otflam: unexpected ") for line in ended.errors):
         return "unexpected", message
     if "Traceback" in ended.complained or ended.code not in (0, 2):
         return "crash", message or f"ended with {ended.code}"
@@ -74,7 +76,13 @@ def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, st
         return ("refused" if named else "unnamed"), message
     if same:
         return "same", ""
-    return ("told" if names(ended.complained + ended.said, file) else "silent"), message
+    told = next((line for line in (ended.complained + ended.said).splitlines() if notices(line, file)), None)
+    return ("silent", message) if told is None else ("told", told)
+
+
+def notices(line: str, file: str) -> bool:
+    """Whether a line beside the results says that something is wrong with a file."""
+    return NOTICE.search(line) is not None and names(line.partition(": ")[2] or line, file)
 
 
 def names(text: str, file: str) -> bool:

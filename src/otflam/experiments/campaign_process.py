@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import otflam
-
 POLL = 0.002
 MEMORY = 6 << 30
 """Address space that a command may take beyond what it starts with: a memory bomb must not hurt the machine."""
@@ -73,7 +71,7 @@ def preload() -> None:
     import torch.utils.tensorboard
 
     torch.set_num_threads(1)
-    for module in pkgutil.walk_packages(otflam.__path__, "otflam."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parents[1])], "otflam."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     with contextlib.suppress(ImportError):  # an extra; without it its samples are left out

@@ -91,9 +91,9 @@ OURS = (
             Reader("policy train seer mine --preset tiny --labels 1 --out p", ("p/model.safetensors",)),
         ),
     ),
-    continued("collection", COLLECT, (), JOURNAL, STORE),
-    continued("import", VIDEOS.format("clips.csv", "{}"), ("clips", "clips.csv"), JOURNAL, STORE),
-    continued("laom", LAOM, ("cheetah.hdf5",), JOURNAL, STORE),
+    continued("collection", COLLECT, (), JOURNAL, STORE[:1]),
+    continued("import", VIDEOS.format("clips.csv", "{}"), ("clips", "clips.csv"), JOURNAL, STORE[:1]),
+    continued("laom", LAOM, ("cheetah.hdf5",), JOURNAL, STORE[:1]),
     continued("vocab", VOCAB, ("cheetah",), RUN, MODEL),
     continued("mover", MOVER, ("cheetah", "cheetah.derived", "vocab"), RUN, MODEL),
     continued(
@@ -107,7 +107,7 @@ OURS = (
         "unfinished codes",
         ("part", "part.derived", "vocab"),
         ("part.derived/*/*",),
-        (Reader(ENCODE.format("part"), ("part.derived/*/*.npy",), ("part.derived",)),),
+        (Reader(ENCODE.format("part"), ("part.derived/*/meta.json",), ("part.derived",)),),
     ),
     Sample(
         "derived columns",
@@ -127,7 +127,6 @@ OURS = (
         (
             Reader(ENCODE.format("cheetah")),
             Reader(VOCAB.format("vocab")),
-            Reader("tokenizer show cheetah --tokenizer vocab --out s", ("s/codebook.png",)),
         ),
     ),
     Sample(
@@ -140,7 +139,10 @@ OURS = (
         "agent",
         ("player",),
         ("player/config.json", "player/model.safetensors"),
-        (Reader("evaluate return player --steps 5 --episodes 1 --workers 1"),),
+        (
+            Reader("evaluate return player --steps 5 --episodes 1 --workers 1"),
+            Reader("policy run player --steps 10 --video v.mp4", ("v.mp4",)),
+        ),
     ),
     Sample(
         "records",
@@ -148,7 +150,6 @@ OURS = (
         (f"{RECORDS}/*.json",),
         (
             Reader("tables page.md", ("page.md",), ("page.md",)),
-            Reader("export --preset tiny --out o", ("o/*.csv",)),
             PAGE,
         ),
         optional=True,
