@@ -6,6 +6,7 @@ Every case is a pure function of the seed and its number, so that a failure can 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 import shutil
@@ -21,7 +22,6 @@ import numpy as np
 from otflam.core.config import stable_hash
 from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
-from otflam.data.store import Store
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
 from otflam.experiments.campaign_mutations import alter
 from otflam.experiments.campaign_process import Death, Ended, run_command
@@ -154,13 +154,11 @@ def result_of(ended: Ended, place: Path, reader: Reader) -> dict[str, str]:
 
 def content_of(meta: Path) -> str:
     """What a data set holds; not where an episode lies, for one that was damaged is written again behind the others."""
-    try:
-        store = Store(meta.parent)
-        store.check()
-    except UserError as error:
-        return error.problem
-    episodes = [{name: entry[name] for name in entry if name != "start"} for entry in store.episodes]
-    return stable_hash({**store.meta, "episodes": episodes, "digest": None})
+    checked = run_command(["data", "check", meta.parent.name], meta.parent.parent, 10 * LEAST)
+    told = json.loads(meta.read_text(encoding="utf-8"))
+    for episode in told["episodes"]:
+        del episode["start"]
+    return checked.complained + stable_hash({**told, "digest": None})
 
 
 class Tester:
@@ -203,6 +201,7 @@ class Tester:
         reader = Reader(work.words, work.results)
         intact = self.intact[work.needs, reader]
         copy_needs(self.plan.folder, work.needs, place)
+        before = digests(place)
         words, limit, said = shlex.split(work.words), max(LEAST, SLACK * intact.seconds), []
         for _ in range(int(rng.integers(1, 3))):
             death = draw_death(rng, intact)
@@ -213,7 +212,7 @@ class Tester:
         ended = run_command(words, place, limit)
         # What it says may differ, for it tells only of what it did itself.
         same = result_of(ended, place, reader) | {"said": ""} == intact.result | {"said": ""}
-        outcome, message = judge(ended, work.words, same, [])
+        outcome, message = judge(ended, work.words, same, harmed(before, digests(place), ()))
         if outcome == "refused":  # nothing was damaged, so that nothing is to be refused
             outcome = "crash"
         torn = [path.name for path in place.rglob("*.tmp")]

@@ -48,7 +48,7 @@ def stopped_badly(ended: Ended, death: Death) -> str | None:
         return "hang"
     if any(line.startswith("otflam: unexpected ") for line in ended.errors):
         return "unexpected"
-    polite = ended.code == 130 and len(ended.errors) == 1
+    polite = ended.code in (130, 128 + death.signal) and len(ended.errors) == 1
     if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.complained:
         return "crash"
     return None
