@@ -22,6 +22,8 @@ FAILED = {
     "unnamed": "refused, but the line does not name the file or its folder, or there is not exactly one",
     "harm": "a file that was there before was changed or lost",
 }
+LONGEST = 240
+"""Characters of a message that are kept."""
 NOTICE = re.compile(r"skipped|left out|damaged|altered|missing|warning")
 
 
@@ -94,4 +96,4 @@ def names(text: str, file: str) -> bool:
 
 def last_line(ended: Ended) -> str:
     lines = ended.errors or ended.complained.splitlines()
-    return lines[-1] if lines else ""
+    return lines[-1][:LONGEST] if lines else ""
