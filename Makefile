@@ -21,9 +21,10 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/otflam bench
 
-# The slow, exhaustive tests.
+# The slow, exhaustive tests, and random kills and damaged files.
 campaign: $(STAMP)
 	$(BIN)/python -m pytest -m campaign
+	$(BIN)/otflam campaign
 
 # Runs again only when the project's dependencies change.
 $(STAMP): pyproject.toml constraints.txt

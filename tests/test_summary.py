@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.report.summary import (
     difference,
     innovation_table,
@@ -21,12 +21,10 @@ from otflam.report.summary import (
 TASK = "cheetah-run-noisy"
 
 
-def write(folder: Path, experiment: str, method: str, seed: int, metrics: dict[str, Any], **facts: Any) -> dict:
-    found = {"experiment": experiment, "method": method, "task": TASK, "preset": "tiny", "seed": seed, **facts}
-    found |= {"metrics": metrics}
-    name = "-".join([experiment, method, *map(str, facts.values()), str(seed)])
-    (folder / f"{name}.json").write_text(json.dumps(found))
-    return found
+def write(folder: Path, experiment: str, method: str, seed: int, metrics: dict[str, Any], **facts: Any) -> None:
+    write_record(
+        folder, Cell(experiment, method, TASK, "tiny", seed, {}, "data", {}, None, facts), metrics, 1.0, "otflam"
+    )
 
 
 def played(returns: list[float], starts: list[float]) -> dict[str, Any]:
@@ -83,7 +81,7 @@ def test_differences_pair_seeds_and_episodes(folder: Path) -> None:
 
 
 def test_shares_need_a_sure_ceiling(folder: Path) -> None:
-    record = json.loads((folder / "innovation-lapo-256-8-0.json").read_text())
+    record = next(read_records(folder, "innovation"))
     assert share_of([record], "innovation_r2_states") == "20"
     assert share_of([record], "innovation_r2_frames") == "–"
     assert "0.010 (-0.010 to 0.030)" in innovation_table(folder, "tiny")

@@ -4,6 +4,7 @@ Stages are imported only by the command that needs them, so that help is instant
 """
 
 from otflam.commands.base import Command
+from otflam.commands.campaign import Campaign
 from otflam.commands.data import (
     Collect,
     DataCheck,
@@ -59,6 +60,7 @@ COMMANDS: dict[str, type[Command]] = {
     "expert curve": ExpertCurve,
     "gl": GL,
     "bench": Bench,
+    "campaign": Campaign,
     "tables": Tables,
     "export": Export,
 }

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from otflam.core.errors import UserError
 
@@ -31,11 +31,13 @@ def run_jobs(
     jobs: Iterable[int],
     workers: int,
     on_tick: Callable[[int], None] = lambda ticks: None,
+    method: Literal["spawn", "fork"] = "spawn",
 ) -> Iterator[tuple[int, Any]]:
     """Yield the number of each job as it is done, and what came out.
 
     `make_worker(*arguments)` runs once in every process; the result is called as `worker(job, tick)`, where `tick()`
     reports a small piece of progress. Jobs may finish in any order. With one worker everything stays in this process.
+    Forked processes have what this one has loaded, and are for one that has no threads and no GPU in use.
     """
     jobs = list(jobs)
     if workers <= 1 or len(jobs) <= 1:
@@ -45,7 +47,7 @@ def run_jobs(
         for job in jobs:
             yield job, worker(job, lambda: on_tick(1))
         return
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(method)
     ticks, reported = context.Value("q", 0), 0
     pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _start, (make_worker, arguments, ticks))
     try:

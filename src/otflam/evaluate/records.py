@@ -19,6 +19,16 @@ from otflam.core.files import read_json, write_json
 from otflam.core.provenance import versions
 
 Metrics = Mapping[str, float | list[float]]
+CURE = "delete it to compute it again"
+FIELDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("experiment", "method", "task", "preset", "config_hash", "data_hash", "command"), (str,)),
+    "seed": (int,),
+    "metrics": (dict,),
+    "versions": (dict,),
+    "seconds": (int, float),
+    "stages": (dict,),
+}
+"""What every record has; further fields, such as labels or codes, are texts or numbers."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ def write_record(folder: Path, cell: Cell, metrics: Metrics, seconds: float, com
         "seconds": round(seconds, 1),
         "command": command,
     }
+    record["digest"] = stable_hash(record)
     write_json(cell.path(folder), record)
     return record
 
@@ -93,17 +104,6 @@ DIGITS = {
 """Where each stage's version stood in the one number that records had before they named their stages."""
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """A record, in today's form."""
-    record = read_json(path, "delete it to compute it again")
-    if not isinstance(record, dict):
-        raise UserError(f"{path} is no record", "delete it to compute it again")
-    number, places = record.pop("stage_version", None), DIGITS.get(str(record.get("experiment")))
-    if isinstance(number, int) and places:
-        record["stages"] = {name: number // place % 10 for name, place in places.items()}
-    return record
-
-
 def finite(value: float | list[float]) -> Any:
     """JSON knows no infinities."""
     if isinstance(value, list):
@@ -111,9 +111,58 @@ def finite(value: float | list[float]) -> Any:
     return value if math.isfinite(value) else None
 
 
-def read_records(folder: Path, experiment: str) -> Iterator[dict[str, Any]]:
-    """All records of an experiment, in the order of their names."""
+class Told(dict):
+    """What a file says; what it lacks is told with its name."""
+
+    def __init__(self, values: dict[str, Any], path: Path) -> None:
+        super().__init__(values)
+        self.path = path
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(f"{self.path} has no {name!r}", CURE)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """One record, whole and unaltered; those written before records had a digest are checked by their types."""
+    record = _named_stages(read_json(path, CURE))
+    if not isinstance(record, dict):
+        raise UserError(f"{path} is not a JSON object", CURE)
+    for name, kinds in FIELDS.items():
+        if not isinstance(record.get(name), kinds) or isinstance(record[name], bool):
+            raise UserError(f"{path}: {name} is {str(record.get(name))[:40]!r}", CURE)
+    for name, value in record.items():
+        if name not in FIELDS and not (value is None or isinstance(value, str | int | float)):
+            raise UserError(f"{path}: {name} is {str(value)[:40]!r}", CURE)
+    if not all(isinstance(version, str) for version in record["versions"].values()):
+        raise UserError(f"{path}: versions are not texts", CURE)
+    for name, value in record["metrics"].items():
+        if not all(each is None or _is_number(each) for each in (value if isinstance(value, list) else [value])):
+            raise UserError(f"{path}: metric {name} is {str(value)[:40]!r}", CURE)
+    try:
+        altered = record.get("digest") not in (None, stable_hash({k: record[k] for k in record if k != "digest"}))
+    except ValueError:  # a number that is not finite
+        altered = True
+    if altered:
+        raise UserError(f"{path} was altered", CURE)
+    return Told({**record, "metrics": Told(record["metrics"], path)}, path)
+
+
+def _named_stages(record: Any) -> Any:
+    """A record from before stages had names, in today's form."""
+    number = record.get("stage_version") if isinstance(record, dict) else None
+    if not isinstance(number, int) or (places := DIGITS.get(str(record.get("experiment")))) is None:
+        return record
+    stages = {name: number // place % 10 for name, place in places.items()}
+    return {name: value for name, value in record.items() if name != "stage_version"} | {"stages": stages}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def read_records(folder: Path, experiment: str | None = None) -> Iterator[dict[str, Any]]:
+    """All records, or those of an experiment, in the order of their names."""
     for path in sorted(folder.glob("*.json")):
         record = read_record(path)
-        if record.get("experiment") == experiment:
+        if experiment in (None, record["experiment"]):
             yield record

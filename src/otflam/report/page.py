@@ -20,7 +20,8 @@ from markupsafe import Markup
 from PIL import Image
 
 from otflam.core.errors import UserError
-from otflam.core.files import read_json, write_text
+from otflam.core.files import write_text
+from otflam.evaluate.records import read_records
 from otflam.report.canvas import write_figure
 from otflam.report.explorer import QUALITY, as_uri, make_explorer
 from otflam.report.export import Rows, parse_tables
@@ -138,8 +139,7 @@ def make_page(
 
 
 def find_origin(records: Path, size: str) -> Origin:
-    found = [read_json(path, "delete it to compute it again") for path in sorted(records.glob("*.json"))]
-    found = [record for record in found if record.get("preset") == size]
+    found = [record for record in read_records(records) if record["preset"] == size]
     software: dict[str, set[str]] = {}
     for record in found:
         for name, version in record.get("versions", {}).items():

@@ -1,0 +1,184 @@
+"""Commands in processes of their own, forked from one that has everything loaded: they start in milliseconds.
+
+A child may be told when to die: after some seconds, at its n-th operation on a file, or once a file has some lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import pkgutil
+import resource
+import runpy
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+POLL = 0.002
+MEMORY = 6 << 30
+"""Address space that a command may take beyond what it starts with: a memory bomb must not hurt the machine."""
+LARGEST = 1 << 30
+"""Bytes of the largest file that a command may write."""
+PR_SET_PDEATHSIG = 1
+EVENTS = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir")
+"""Audit events of Python that can change what lies on a disk; an `open` counts if it is for writing."""
+
+
+@dataclass(frozen=True)
+class Death:
+    """When a command is to be stopped from outside, at one of these moments."""
+
+    signal: int = signal.SIGKILL
+    after: float | None = None
+    """Seconds."""
+    event: int | None = None
+    """Just before this operation on a file, counted from 0."""
+    lines: tuple[str, int] | None = None
+    """At the first operation on a file at which one that matches a pattern has so many lines."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int | None
+    """Exit code; negative: killed by this signal; None: the time was up."""
+    said: str
+    """What it wrote to the standard output."""
+    complained: str
+    """What it wrote to the standard error."""
+    seconds: float
+    events: int = 0
+    """Operations on files, where they were counted."""
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines by which our command line ends."""
+        return [line for line in self.complained.splitlines() if line.startswith("otflam: ")]
+
+
+def preload() -> None:
+    """Import all of the package, so that forked children need not."""
+    import torch
+    import torch.utils.tensorboard
+
+    torch.set_num_threads(1)
+    for module in pkgutil.walk_packages([str(Path(__file__).parents[1])], "otflam."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    with contextlib.suppress(ImportError):  # an extra; without it its samples are left out
+        importlib.import_module("h5py")
+
+
+def run_command(
+    words: Sequence[str], folder: Path, limit: float, death: Death | None = None, count: bool = False
+) -> Ended:
+    """Run one command of ours in a folder, to its end, its death or its time limit; `count` its operations on files."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as told:
+        began = time.monotonic()
+        pid = os.fork()
+        if not pid:
+            _become(words, folder, [out.fileno(), err.fileno()], death, told.fileno() if count else None)
+        code = _wait(pid, began, limit, death)
+        seconds = time.monotonic() - began
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # what it started dies with it
+        texts = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err, told)]
+    return Ended(code, texts[0], texts[1], seconds, len(texts[2]))
+
+
+def _wait(pid: int, began: float, limit: float, death: Death | None) -> int | None:
+    """Wait for a child, and send it the signal of its death when that is due."""
+    due = None if death is None or death.after is None else began + death.after
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        now = time.monotonic()
+        if due is not None and death is not None and now >= due:
+            due = None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                # A killed machine takes all processes at once; a polite signal goes to the one that was asked to end.
+                (os.killpg if death.signal == signal.SIGKILL else os.kill)(pid, death.signal)
+        if now > began + limit:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        time.sleep(POLL)
+
+
+def _become(words: Sequence[str], folder: Path, files: list[int], death: Death | None, told: int | None) -> NoReturn:
+    """In the child: run the program as `python -m otflam` would, and never come back."""
+    code = 1
+    try:
+        os.setsid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _limit()
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for target, file in enumerate(files, start=1):
+            os.dup2(file, target)
+        sys.stdout, sys.stderr = (open(target, "w", closefd=False) for target in (1, 2))  # noqa: SIM115
+        sys.argv = ["otflam", *words]
+        if told is not None or (death is not None and death.after is None):
+            sys.addaudithook(_hook(death or Death(), told))
+        runpy.run_module("otflam", run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _limit() -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    for kind, most in (
+        (resource.RLIMIT_AS, used + MEMORY),
+        (resource.RLIMIT_FSIZE, LARGEST),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _hook(death: Death, told: int | None) -> Callable[[str, tuple[Any, ...]], None]:
+    """Hears of every operation on a file before it is done, counts it, and dies when it is time."""
+    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+    seen, busy = 0, False
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal seen, busy
+        if busy or event not in EVENTS or (event == "open" and not (arguments[2] or 0) & writing):
+            return
+        busy = True  # looking at the file below is an event too
+        if told is not None:
+            os.write(told, b".")
+        if death.event == seen or (death.lines is not None and has_lines(*death.lines)):
+            os.kill(os.getpid(), death.signal)
+        seen += 1
+        busy = False
+
+    return hear
+
+
+def has_lines(pattern: str, count: int) -> bool:
+    """Whether a text file has so many lines that are not empty."""
+    return any(
+        sum(map(bool, map(bytes.strip, file.read_bytes().splitlines()))) >= count for file in Path().glob(pattern)
+    )
