@@ -29,6 +29,8 @@ STORES = {
     "walker-run": "34320b9fcdcd61e73d93c253f2cba25d",
     "walker-run-noisy": "3bc128b60c97117f5949b8862fb197f5",
     "walker-run-noisy-vanilla": "3e4de76d999f3acfeedb9568d18daa1e",
+    "cheetah-run-vanilla": "56f085184f0a0842fbc943dfbae50a7e",
+    "walker-run-vanilla": "af7131e64e0a33a1d4d2800ae5719fe7",
 }
 """Hashes of the data that were collected for the records; the data themselves are not in the repository."""
 

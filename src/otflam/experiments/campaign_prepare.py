@@ -119,7 +119,7 @@ def make_records(folder: Path) -> None:
     for method in ("otf", "monolithic"):
         for seed in range(2):
             task = "walker-run-to-cheetah-run"
-            cell = Cell("transfer", method, task, "tiny", seed, {}, "0" * 32, 1, None, {"order": 1})
+            cell = Cell("transfer", method, task, "tiny", seed, {}, "0" * 32, {"codes": 1}, None, {"order": 1})
             metrics: dict[str, float | list[float]] = {name: float(rng.uniform(0.1, 2)) for name in names}
             write_record(folder / RECORDS, cell, metrics, 1.0, "otflam reproduce transfer --preset tiny")
     (folder / "page.md").write_text("# A page\n\n<!-- table transfer tiny -->\n<!-- end of table -->\n")
