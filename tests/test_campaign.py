@@ -116,7 +116,7 @@ def test_a_tiny_campaign(tmp_path: Path) -> None:
     assert sum(row[8] + row[10] for row in counts) == 0, "nothing hangs, nothing is harmed"
 
 
-CELL = Cell("transfer", "otf", "walker", "tiny", 0, {}, "0" * 32, 1, None, {"order": 1})
+CELL = Cell("transfer", "otf", "walker", "tiny", 0, {}, "0" * 32, {"codes": 1}, None, {"order": 1})
 
 
 @pytest.mark.parametrize(
