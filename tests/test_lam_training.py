@@ -270,3 +270,12 @@ def test_every_killed_training_ends_in_the_same_bits(
     method: str, store: Store, tokenizer: Path, dino: Path, killed_and_resumed: Callable[..., None]
 ) -> None:
     killed_and_resumed(lambda out: command(method, store, tokenizer, dino, out))
+
+
+def test_frozen_networks_run_where_they_are_told(store: Store, tmp_path: Path) -> None:
+    """On a device without memory everything is computed but the result cannot be fetched: so it was computed there."""
+    config, training = TINY.lam["lapo-128"], TINY.lam_training["lapo-128"]
+    train_lam("lapo-128", store, ([0, 1], [2]), config, training, Hardware(accelerator="cpu"), tmp_path / "lam")
+    with pytest.raises((NotImplementedError, RuntimeError), match="meta"):
+        label_store(store, tmp_path / "lam", None, [3], device=torch.device("meta"))
+    assert len(label_store(store, tmp_path / "lam", None, [3])) == 1

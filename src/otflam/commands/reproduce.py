@@ -20,8 +20,8 @@ class Reproduce:
     """Make a table or figure of the paper; without a name, list them."""
 
     name: tyro.conf.Positional[str] = ""
-    """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, baselines, vocabulary, supervision or
-    all."""
+    """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, innovation, tuning, baselines,
+    vocabulary, supervision or all."""
     preset: str = "laptop"
     """Sizes: tiny, demo, laptop or paper."""
     root: Path | None = None
