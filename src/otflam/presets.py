@@ -65,6 +65,8 @@ class Preset:
     """Episodes that an agent plays in each world."""
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
     """What recorded experiments train on; one processor of the same kind gives the same bits."""
+    tokenizer_steps: dict[str, int] = field(default_factory=dict)
+    """Tokenizers, by method, that learn for another number of steps."""
 
 
 SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)

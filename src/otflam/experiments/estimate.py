@@ -114,7 +114,7 @@ def tokenizer_pieces(site: Site, source: str, model: Any, seed: int) -> Iterator
     if site.has(source) and finished(tokenizer_folder(site.root, site.size, source, model, seed)):
         return
     kind = f"tokenizer {model.method}" + (" (digits)" if source in DIGITS else "")
-    yield Piece(("tokenizer", source, model, seed), kind, training_of(site.size, source, seed).steps)
+    yield Piece(("tokenizer", source, model, seed), kind, training_of(site.size, source, seed, model.method).steps)
 
 
 def finished(folder: Path) -> bool:

@@ -103,14 +103,14 @@ def needs(job: Job) -> list[str]:
 
 def tokenizer_folder(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> Path:
     """Where a tokenizer is, or will be."""
-    store, training = Store(root / "data" / source), training_of(size, source, seed)
+    store, training = Store(root / "data" / source), training_of(size, source, seed, model.method)
     key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
     return root / "tokenizers" / f"{source}-{key[:12]}"
 
 
 def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> tuple[MotionAutoencoder, Path]:
     """A tokenizer on the first half of a data set, trained if it is missing, and its folder."""
-    store, training = Store(root / "data" / source), training_of(size, source, seed)
+    store, training = Store(root / "data" / source), training_of(size, source, seed, model.method)
     out = tokenizer_folder(root, size, source, model, seed)
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
     # Another cell may be training the same one.
@@ -135,14 +135,16 @@ def measure(root: Path, size: str, job: Job) -> dict[str, float]:
     return metrics | carrier.carrier_metrics(tokenizer, source, held, target)
 
 
-def training_of(size: str, source: str, seed: int) -> TrainConfig:
+def training_of(size: str, source: str, seed: int, method: str = "otf") -> TrainConfig:
     chosen = preset(size)
-    return dataclasses.replace(chosen.digit_training if source in DIGITS else chosen.tokenizer_training, seed=seed)
+    usual = chosen.digit_training if source in DIGITS else chosen.tokenizer_training
+    return dataclasses.replace(usual, steps=chosen.tokenizer_steps.get(method, usual.steps), seed=seed)
 
 
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     stores = [Store(root / "data" / name) for name in needs(job)]
+    training = training_of(size, job.source, job.seed, job.model.method)
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
     stage = 100 * TOKENIZER_VERSION + (carrier.VERSION if job.experiment == "carrier" else CODES_VERSION)
     extra: dict[str, Any] = {"order": job.model.motion.order}
@@ -154,7 +156,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         task=task,
         preset=size,
         seed=job.seed,
-        config={"model": to_json(job.model), "train": to_json(training_of(size, job.source, job.seed)), "share": SHARE},
+        config={"model": to_json(job.model), "train": to_json(training), "share": SHARE},
         data_hash=stable_hash([store.hash for store in stores]),
         stage_version=stage,
         backgrounds=stores[0].config.get("background_set"),
