@@ -23,6 +23,7 @@ from otflam.experiments.tokenizers import plan, training_of
 from otflam.lam.config import OTFConfig
 from otflam.motion.config import MotionConfig
 from otflam.presets import PRESETS, preset
+from otflam.report.tables import CAPTIONS
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 from otflam.tokenizer.model import MotionAutoencoder
 
@@ -96,8 +97,10 @@ def test_sizes_are_recorded_and_told(digits: Store, tokenizer: MotionAutoencoder
     for method in ("otf", "monolithic"):
         chosen = preset("laptop")
         models = [dataclasses.replace(base, method=method) for base in (chosen.tokenizer, chosen.digit_tokenizer)]
-        control, drawn = (f"{size(build_tokenizer(model)):,}" for model in models)
-        assert f"{control} parameters on control frames and {drawn} on digits" in page
+        control, drawn = (size(build_tokenizer(model)) for model in models)
+        assert f"{control:,} parameters on control frames and {drawn:,} on digits" in page
+        told = [f"{number / 1e6:.{1 if number > 1e6 else 2}f} M" for number in (control, drawn)]
+        assert all(number in CAPTIONS["transfer"] for number in told)
 
 
 def size(model: torch.nn.Module) -> int:

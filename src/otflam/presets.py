@@ -193,6 +193,8 @@ PRESETS = {
         (8, 32),
         None,
         60,
+        # It learns more slowly than OTF: after these it redraws its own data about as well (docs/decisions.md).
+        tokenizer_steps={"monolithic": 3200},
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
