@@ -33,7 +33,7 @@ SHORT = {
     "expert evaluate": {"--episodes": "1"},
     "reproduce": {"--preset": "tiny", "--workers": "1"},
     "bench": {"--only": "store_over_hdf5"},
-    "tokenizer train": {"--preset": "tiny"},
+    "tokenizer train": {"--preset": "tiny", "--steps": "24"},
     "tokenizer train-frames": {"--preset": "tiny"},
     **{name: {"--preset": "tiny"} for name in COMMANDS if name.startswith("lam train")},
     "dino encode": {"--size": "28"},
