@@ -90,14 +90,15 @@ class Clips(Dataset[dict[str, Tensor]]):
 
     def anchors(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
         """Rows of the store at which the clips are anchored."""
-        return index + self._first[self._episode_of(index)]
+        return index + self._first[self.episode_of(index)]
 
-    def _episode_of(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
+    def episode_of(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
+        """Places of the clips' episodes among `episodes`."""
         return np.searchsorted(self._ends, index, side="right")
 
     def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
         """Read many clips at once."""
-        episode, columns = self._episode_of(index), {}
+        episode, columns = self.episode_of(index), {}
         rows = (index + self._first[episode])[:, None] + np.array(self.offsets)
         if self._starts is not None:
             rows = np.maximum(rows, self._starts[episode][:, None])
@@ -109,7 +110,7 @@ class Clips(Dataset[dict[str, Tensor]]):
     def column(self, name: str) -> np.ndarray:
         """The values of a column at the anchors of all clips, without reading any frame."""
         index = np.arange(len(self))
-        shift = self._shifts[name][self._episode_of(index)] if name in self._shifts else 0
+        shift = self._shifts[name][self.episode_of(index)] if name in self._shifts else 0
         return self._arrays[name][self.anchors(index) + shift]
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from otflam.data.clips import Clips
@@ -28,10 +28,26 @@ def spread(clips: Clips, count: int) -> np.ndarray:
     return np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
 
 
+def batched(chosen: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(chosen, -(-len(chosen) // BATCH))
+
+
 def chunks(clips: Clips, count: int) -> list[np.ndarray]:
     """Evenly spaced clips in batches."""
-    chosen = spread(clips, count)
-    return np.array_split(chosen, -(-len(chosen) // BATCH))
+    return batched(spread(clips, count))
+
+
+def strangers(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"] | None:
+    """For each of some clips in their order another one of them that is of another episode; none if there is but one.
+
+    It is the clip at the same place after the end of the own episode, so mostly of the next one at the same time.
+    """
+    episode = clips.episode_of(chosen)
+    first, last = np.searchsorted(episode, episode), np.searchsorted(episode, episode, side="right")
+    others = len(chosen) - (last - first)
+    if not others.all():
+        return None
+    return chosen[(last + (np.arange(len(chosen)) - first) % others) % len(chosen)]
 
 
 @torch.inference_mode()
@@ -61,6 +77,7 @@ def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500
         "nmse": error / energy,
         "r2": 1 - error / elements / variance,
         "shuffled_nmse": shuffled / energy,
+        "foreign_nmse": foreign_error(tokenizer, clips, count) / energy,
         "bits_per_token": float(bits_per_token(place)),
         "perplexity": perplexity(place.sum(0)),
         "active_codes": active / samples,
@@ -69,6 +86,22 @@ def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500
         "overlap": mean_overlap(tokenizer.codebook.vectors[place.sum(0) > 0]),
         "resets": float(tokenizer.codebook.resets),
     }
+
+
+def foreign_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
+    """Summed squared error of motion redrawn with the codes of another episode; not a number if there is but one.
+
+    Neighbours in the sample will not do: whether they are of one episode depends on how many episodes there are.
+    """
+    chosen = spread(clips, count)
+    if (others := strangers(clips, chosen)) is None:
+        return float("nan")
+    error = 0.0
+    for rows, other_rows in zip(batched(chosen), batched(others), strict=True):
+        frame, signal = tokenizer.observe(clips.gather(rows))
+        _, other = tokenizer.observe(clips.gather(other_rows))
+        error += float((tokenizer.redraw(tokenizer.encode(other), frame) - signal).square().sum())
+    return error
 
 
 def mean_energy(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:

@@ -13,7 +13,7 @@ from otflam.tokenizer.model import MotionAutoencoder
 
 
 def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:
-    """Errors on held-out source and on target, and the relative degradation between them."""
+    """Errors on held-out source and on target, the relative degradation between them, and the model's size."""
     here, there = reconstruction(tokenizer, source), reconstruction(tokenizer, target)
     return {
         "source_mse": here["mse"],
@@ -22,9 +22,10 @@ def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips)
         "source_nmse": here["nmse"],
         "target_nmse": there["nmse"],
         "drop_normalised": (there["nmse"] - here["nmse"]) / here["nmse"],
-        # A model whose codes say nothing redraws as well with the codes of another sample.
-        "source_shuffled_nmse": here["shuffled_nmse"],
-        "target_shuffled_nmse": there["shuffled_nmse"],
+        # A model whose codes say nothing redraws as well with the codes of another episode.
+        "source_foreign_nmse": here["foreign_nmse"],
+        "target_foreign_nmse": there["foreign_nmse"],
         "source_bits_per_token": here["bits_per_token"],
         "target_bits_per_token": there["bits_per_token"],
+        "parameters": float(sum(parameter.numel() for parameter in tokenizer.parameters())),
     }

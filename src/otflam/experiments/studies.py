@@ -16,9 +16,6 @@ from otflam.presets import preset
 from otflam.report.vocabulary import draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 
-ORDER = 2
-"""Of the motion that pictures show: the one that tokenizers of latent action models have."""
-
 
 @dataclass(frozen=True)
 class Study:
@@ -55,9 +52,10 @@ def convergence_tasks(size: str) -> list[Task]:
 
 
 def picture_tasks(size: str) -> list[Task]:
-    """The tokenizers that pictures are drawn with."""
-    tasks = planned("tokenizers", "transfer")(size)
-    return [task for task in tasks if task.job.seed == 0 and task.job.model.motion.order == ORDER]
+    """The tokenizers that pictures are drawn with: of the motion that the preset's own have."""
+    tasks, chosen = planned("tokenizers", "transfer")(size), preset(size)
+    shown = {CONTROL[0]: chosen.tokenizer.motion, DIGITS[0]: chosen.digit_tokenizer.motion}
+    return [task for task in tasks if task.job.seed == 0 and task.job.model.motion == shown[task.job.source]]
 
 
 def all_tasks(size: str) -> list[Task]:

@@ -143,6 +143,7 @@ def training_of(size: str, source: str, seed: int) -> TrainConfig:
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     stores = [Store(root / "data" / name) for name in needs(job)]
+    training = training_of(size, job.source, job.seed)
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
     measured = {"carrier": carrier.VERSION} if job.experiment == "carrier" else {"codes": CODES_VERSION}
     extra: dict[str, Any] = {"order": job.model.motion.order}
@@ -154,7 +155,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         task=task,
         preset=size,
         seed=job.seed,
-        config={"model": to_json(job.model), "train": to_json(training_of(size, job.source, job.seed)), "share": SHARE},
+        config={"model": to_json(job.model), "train": to_json(training), "share": SHARE},
         data_hash=stable_hash([store.hash for store in stores]),
         stages={"tokenizer": TOKENIZER_VERSION, **measured},
         backgrounds=stores[0].config.get("background_set"),

@@ -118,6 +118,8 @@ class FLapoConfig(LapoConfig):
 
 @dataclass(frozen=True)
 class FlamConfig:
+    # The paper names slots, dim, blocks, frames, ahead and the seed 42. Heads are its sources', mlp and rounds usual
+    # values, and the seed is 0 as for all our models (docs/decisions.md).
     slots: int = 4
     """Factors of a scene."""
     latent: int = 256

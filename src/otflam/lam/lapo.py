@@ -59,6 +59,9 @@ class Lapo(LAM):
 
     def _offsets(self, reach: int) -> tuple[int, ...]:
         """Frames of the current observation and of those up to `reach` strides ahead."""
+        # Stacks hold successive frames at any stride. With LAOM's stride 1 the inverse model sees t-2..t and t-1..t+1:
+        # one new frame; with stride 2 t-2..t and t..t+2, so also t+1, which OTF-LAM and FLAM never see
+        # (docs/decisions.md).
         stack = range(1 - self.config.frames, 1)
         return tuple(sorted({first + ahead * self.stride for ahead in range(reach + 1) for first in stack}))
 
@@ -94,7 +97,7 @@ class Lapo(LAM):
     def imagine_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
         state = self.present(seen)
         action = self.act(latent).view_as(state)
-        return self.decode(torch.cat([state, action], 1)).tanh()
+        return self.decode(torch.cat([state, action], 1)).tanh()  # LAOM's bound: frames are from -1 to 1
 
     def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         return self.imagine_all(seen, latent)[self.stride]

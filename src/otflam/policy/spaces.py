@@ -72,6 +72,8 @@ class ActionSpace(nn.Module):
     def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b a"]:
         if self.discrete:
             return raw.argmax(1, keepdim=True).to(torch.float32)
+        # The public decoder is linear and its actions are clipped when they are executed. Ours are learned as executed,
+        # so every policy and decoder ends in the bounds: what is learned is what is played (docs/decisions.md).
         return self.low + (self.high - self.low) * (raw.tanh() + 1) / 2
 
     def loss(self, raw: Float[Tensor, "b r"], actions: Float[Tensor, "b a"]) -> Float[Tensor, ""]:

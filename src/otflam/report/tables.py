@@ -139,7 +139,8 @@ SEEDS = "±: half of the 95 % interval over seeds (Student's t)."
 RETURNS = f"{SEEDS} RMS deviation: of episodes, the paper's second number too."
 CAPTIONS: dict[str, str] = {
     "transfer": "Rows: a tokenizer and its order of differences, trained on the source and applied to the target; "
-    f"below, their difference at the same seed. {SEEDS} The paper, which calls the rise a drop, has it in its "
+    f"below, their difference at the same seed. {SEEDS} At laptop size OTF has 0.23 M parameters (0.26 M on digits), "
+    "monolithic 15.8 M (25.5 M), for the same bits. The paper, which calls the rise a drop, has it in its "
     f"Table 1, walker-run to cheetah-run; no labels play a part. {SCALE}",
     "tokenizer": f"Rows: a vocabulary of K codes, measured on held-out episodes. {SEEDS}",
     "carrier": f"Rows: what a linear probe reads; values: how often it is right. {SEEDS} Raw motion has no seeds.",

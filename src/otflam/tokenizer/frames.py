@@ -85,6 +85,7 @@ class FrameTokenizer(nn.Module):
 
     def decode(self, vectors: Float[Tensor, "b p d"]) -> Float[Tensor, "b c h w"]:
         side = math.isqrt(vectors.shape[1])
+        # Bounded as the decoder of LAPO, which the paper names for it.
         return (self.decoder(rearrange(vectors, "b (u v) d -> b d u v", u=side)).tanh() + 1) / 2
 
     def forward(self, batch: Batch) -> Terms:

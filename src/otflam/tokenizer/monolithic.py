@@ -2,6 +2,7 @@
 
 As many vectors as OTF has patches are quantised with as many codes, so both spend P·log2 K bits on a motion. But here
 every vector is computed from the whole motion signal, and every place of the decoded map from all vectors.
+Layers over the whole are not shared by patches: it has some 70 times OTF's parameters (docs/methods/otf.md).
 
 Axes: b samples, m h w motion, n vectors, d features, p patches.
 """
