@@ -13,7 +13,7 @@ def test_the_best_vocabulary_by_return_is_a_marked_row(tmp_path: Path) -> None:
     for codes, earned in ((0, 10.0), (16, 30.0), (128, 20.0)):
         for seed in (0, 1):
             extra = {"labels": 8} | ({"codes": codes} if codes else {})
-            cell = Cell("control", "otf-lam-pixel", "cheetah-run-noisy", "tiny", seed, codes, "data", 1, None, extra)
+            cell = Cell("control", "otf-lam-pixel", "cheetah-run-noisy", "tiny", seed, codes, "data", {}, None, extra)
             write_record(tmp_path, cell, {"return_mean": earned, "returns": [earned, earned]}, 1.0, "otflam evaluate")
     rows = [line for line in TABLES["control"](tmp_path, "tiny").splitlines() if "otf-lam-pixel" in line]
     assert len(rows) == 4
@@ -31,7 +31,7 @@ def test_tables_of_returns_stand_between_floor_and_ceiling(tmp_path: Path) -> No
     others = [("otf-lam-pixel", 8, 16), ("lapo-256", 8, 0), ("labels-only", 16, 0)]
     for method, labels, codes in [*sweeps, *others, *((name, 0, 0) for name in ("expert", "random", "all-actions"))]:
         extra = {"labels": labels} | ({"codes": codes} if codes else {})
-        cell = Cell("control", method, "walker-run-noisy", "tiny", 0, [codes], "data", 1, None, extra)
+        cell = Cell("control", method, "walker-run-noisy", "tiny", 0, [codes], "data", {}, None, extra)
         write_record(tmp_path, cell, {"return_mean": 7.0, "returns": [6.0, 8.0]}, 1.0, "otflam reproduce")
 
     def names(table: str, count: int) -> list[tuple[str, ...]]:

@@ -33,7 +33,7 @@ def summary_table(folder: Path, size: str) -> str:
             rows.append(_row(records, known, method, labels))
     rows += [_row(records, known, method, 0) for method in CEILING]
     rows += [_ceiling(known, metric, name) for metric, name in CEILINGS.items()]
-    what = ("return", "minus labels alone", "from starts %", "innovation R²")
+    what = ("return", "minus labels alone", "from starts", "innovation R²")
     return markdown(["method", "labels", *(f"{task}: {each}" for task in TASKS for each in what)], rows)
 
 
@@ -135,7 +135,7 @@ def innovation_table(folder: Path, size: str) -> str:
         tops = [_with_interval(metrics, f"innovation_{kind}") for kind in ("r2_states", "mlp_r2_states", "r2_frames")]
         rows.append([task, str(labels), named(found[0]), *read, *(share_of(found, top) for top in CEILINGS), *tops])
     head = ["data", "labels", "method", "innovation R²", "MLP", "raw motion", "% of states", "% of frames"]
-    return markdown([*head, "ceiling: states", "states, MLP", "ceiling: frames"], rows)
+    return markdown([*head, "ceiling of states", "by MLP", "ceiling of frames"], rows)
 
 
 def _with_interval(metrics: dict[str, Any], name: str) -> str:
