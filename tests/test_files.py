@@ -134,7 +134,7 @@ from safetensors.torch import save_file
 from otflam.core.files import replacing
 
 def write_hdf5(file):
-    with h5py.File(file, "w") as root:
+    with h5py.File(file, "w", locking=False) as root:
         root.create_dataset("a", data=numpy.ones(90_000))
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -27,7 +27,7 @@ GRACE = 600.0
 """Seconds for which nobody may have written a temporary file before it can be taken for a dead writer's."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-PROBE = 1 << 16
+PROBE = 1 << 12
 """Bytes that a disk must still take not to be full."""
 
 
@@ -53,7 +53,7 @@ def replacing(path: Path) -> Generator[Path]:
         temporary.replace(target)
         _sync_folder(target.parent)
     except Exception as error:  # libraries tell a full disk in words of their own
-        if getattr(error, "errno", None) in FULL or (held is not None and _is_full(temporary)):
+        if _tells_full(error) or (held is not None and _is_full(temporary)):
             raise no_space(path) from None
         raise
     finally:
@@ -82,6 +82,12 @@ def _sweep(path: Path) -> None:
             if time.time() - os.fstat(file.fileno()).st_mtime > GRACE:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 left.unlink()
+
+
+def _tells_full(error: Exception) -> bool:
+    """Whether an error is that of a full disk, as Python or as safetensors tells it."""
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    return getattr(error, "errno", None) in FULL or (told is not None and int(told[1]) in FULL)
 
 
 def _is_full(file: Path) -> bool:
