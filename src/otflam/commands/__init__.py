@@ -18,7 +18,7 @@ from otflam.commands.data import (
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.evaluate import EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import TRAININGS, LamLabel, LamPredict, LamShow
+from otflam.commands.lam import TRAININGS, LamExport, LamLabel, LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import Report
 from otflam.commands.reproduce import Reproduce
@@ -48,6 +48,7 @@ COMMANDS: dict[str, type[Command]] = {
     "dino encode": DinoEncode,
     **TRAININGS,
     "lam label": LamLabel,
+    "lam export": LamExport,
     "lam predict": LamPredict,
     "lam show": LamShow,
     "policy train": PolicyTrain,

@@ -53,11 +53,12 @@ def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
     return None if told is None else Backbone.load(dino, told["size"])
 
 
-def describe(store: Store) -> None:
-    """Print a data set's facts, one per line."""
+def describe(store: Store, of: Store | None = None) -> None:
+    """Print the facts of a data set, or of a column that was computed `of` one, one per line."""
+    from otflam.data.derived import tell_rows
     from otflam.data.summary import summarise
 
-    for name, value in summarise(store).items():
+    for name, value in (summarise(store) | ({"rows": tell_rows(of, store)} if of is not None else {})).items():
         say(f"{name:12} {value}")
 
 

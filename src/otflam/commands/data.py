@@ -9,6 +9,7 @@ from pathlib import Path
 import tyro
 
 from otflam.commands.base import Workers, describe, required
+from otflam.core.files import READ_ONLY
 from otflam.core.pool import default_workers
 from otflam.data.options import Collection, MovingMNIST, VideoImport
 from otflam.envs.world import Difficulty, Quality, Split
@@ -57,25 +58,39 @@ class DataInfo:
 
         store = Store(self.data)
         describe(store)
-        path = contact_sheet(store, self.sheet or self.data / "sheet.png", self.data.resolve().name)
-        say(f"contact sheet: {path}")
+        if "frames" not in store:
+            return
+        try:
+            path = contact_sheet(store, self.sheet or self.data / "sheet.png", self.data.resolve().name)
+        except OSError as error:
+            if self.sheet is not None or error.errno not in READ_ONLY:
+                raise
+            say("contact sheet: none, for the data cannot be written; say where with --sheet FILE")
+        else:
+            say(f"contact sheet: {path}")
 
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Read a whole data set and compare it with its checksums."""
+    """Read a whole data set, and what was computed from it, and compare it with its checksums."""
 
     data: tyro.conf.Positional[Path]
     """The data set."""
 
     def run(self) -> None:
+        from otflam.data.derived import derived_stores
         from otflam.data.store import Store
 
         store = Store(self.data)
+        columns = list(derived_stores(store))
         with Progress(f"check {self.data}", "episodes") as bar:
-            bar.start(0, len(store))
-            store.check(lambda index: bar.advance(1))
-        say(f"{self.data}: {len(store)} episodes, {store.rows} frames, all checksums match (hash {store.hash})")
+            bar.start(0, sum(map(len, [store, *columns])))
+            for each in (store, *columns):
+                each.check(lambda index: bar.advance(1))
+        frames = store.lengths.sum()
+        say(f"{self.data}: {len(store)} episodes, {frames} frames, all checksums match (hash {store.hash})")
+        if columns:
+            say(f"{len(columns)} derived columns: all checksums match")
 
 
 @dataclass(frozen=True)

@@ -54,4 +54,4 @@ class DinoEncode:
         say(features_cost(store, backbone, chosen))
         with Progress(f"features of {self.data}", "episodes") as bar:
             features = store_features(store, backbone, chosen, bar.reach)
-        describe(features)
+        describe(features, store)

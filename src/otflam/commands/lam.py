@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -232,7 +232,29 @@ class LamLabel(LamUse):
             store = Store(self.data)
             chosen, device = first_episodes(store, self.episodes), device_of(Hardware())
             latents = label_store(store, self.lam, self.backbone(), chosen, bar.part, device=device)
-        describe(latents)
+        describe(latents, store)
+
+
+@dataclass(frozen=True)
+class LamExport(LamUse):
+    """Write the latent actions of a data set as one table: video, frame, time, latent and codes."""
+
+    to: Literal["parquet", "npz"] = field(kw_only=True)
+    """Format of the file; parquet needs the extra 'otflam[parquet]'."""
+    out: Path = field(kw_only=True)
+    """The file to write."""
+    episodes: int = 0
+    """Only of this many episodes, from the first on; 0: of all."""
+
+    def run(self) -> None:
+        from otflam.data.store import Store
+        from otflam.lam.export import export_latents
+
+        with Progress(f"export {self.data}", "episodes") as bar:
+            store, backbone = Store(self.data), self.backbone()
+            chosen = first_episodes(store, self.episodes)
+            rows = export_latents(store, self.lam, self.to, self.out, backbone, chosen, bar.part)
+        say(f"wrote {self.out}: {rows} rows")
 
 
 @dataclass(frozen=True)

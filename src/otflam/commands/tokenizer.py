@@ -170,5 +170,6 @@ class TokenizerEncode:
         from otflam.tokenizer.encode import encode_store
 
         with Progress(f"encode {self.data}", "episodes") as bar:
-            codes = encode_store(Store(self.data), self.tokenizer, bar.reach)
-        describe(codes)
+            store = Store(self.data)
+            codes = encode_store(store, self.tokenizer, bar.reach)
+        describe(codes, store)

@@ -35,7 +35,7 @@ class Run:
                 raise UserError(
                     f"{path} holds another training ({', '.join(changed)} differ)", "use its settings or another folder"
                 )
-        if writes:
+        if writes and not self.finished:  # a finished run is of use where nobody may write
             path.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, os.close, lock_folder(path))
         if writes and not (path / "config.json").exists():

@@ -1,29 +1,45 @@
 """Columns computed from a data set by a frozen model: codes, features, latents. Computed once, kept beside the data.
 
 A derived column is a store of its own with the same episodes, in a folder keyed by the hashes of the data and of the
-model, so that it can never be mistaken for that of other data or another model, and a data set is never changed.
+model, so that it can never be mistaken for that of other data or another model, and a data set is never changed. A
+column of all episodes has its rows where the data set has them; one of some has theirs, one episode after the other.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int64
 
 from otflam.core.config import stable_hash
 from otflam.core.errors import BusyError, UserError
-from otflam.data.store import Column, Store
+from otflam.core.files import READ_ONLY
+from otflam.data.layout import Column
+from otflam.data.store import Store
 from otflam.data.writing import StoreWriter, finished_store
 
 WAIT = 0.5
 """Seconds between two looks at a column that another process computes."""
+ELSEWHERE = "OTFLAM_DERIVED"
+"""The environment's name of the folder for new derived columns, where data cannot be written."""
+
+
+def derived_roots(store: Store) -> list[Path]:
+    """Folders that may hold derived columns of a data set, that of new ones first: beside it, never inside it."""
+    path = store.path
+    real = path.resolve() if path.is_symlink() or path.name in ("", "..") else path
+    beside = [each.parent / f"{each.name}.derived" for each in dict.fromkeys((real, path))]
+    elsewhere = os.environ.get(ELSEWHERE)
+    return [*([Path(elsewhere) / beside[0].name] if elsewhere else []), *beside]
 
 
 def derived_folder(store: Store, name: str, model_hash: str) -> Path:
-    """Where a derived column lies: beside the data set, never inside it."""
-    return store.path.parent / f"{store.path.name}.derived" / f"{name}-{store.hash[:12]}-{model_hash[:12]}"
+    """Where a new derived column lies."""
+    return derived_roots(store)[0] / _folder_name(store, name, model_hash)
 
 
 def derive(
@@ -44,47 +60,96 @@ def derive(
     chosen = everything if episodes is None else sorted({int(index) for index in episodes})
     if (done := find_derived(store, name, model_hash, everything)) is not None:
         return done  # all episodes hold any of them
-    longest = int(store.lengths[chosen].max())
+    writer = _open_writer(store, name, model_hash, column, chosen)
+    if isinstance(writer, Store):
+        return writer
+    starts = _starts(store, chosen)
+    writer.reserve(int((starts + store.lengths[chosen]).max()))
+    writer.drop_damaged(starts)
+    known, done = known_rows(store, name, model_hash), writer.done()
+    for place, index in enumerate(chosen):
+        if place not in done:
+            rows = known[index].episode(known[index].places[index], name) if index in known else compute(index)
+            if len(rows) != store.lengths[index]:
+                raise ValueError(f"{name} of episode {index} has {len(rows)} rows, not {store.lengths[index]}")
+            writer.write(place, {name: rows}, {"episode": index}, int(starts[place]))
+        on_progress(place + 1, len(chosen))
+    return writer.finish({"kind": "derived"}, len(chosen))
+
+
+def _open_writer(store: Store, name: str, model_hash: str, column: Column, chosen: list[int]) -> StoreWriter | Store:
+    """A writer of the column, or the column if it is there or another process makes it."""
     while True:
         if (done := find_derived(store, name, model_hash, chosen)) is not None:
             return done
+        key = _key(store, model_hash, chosen)
+        folder = derived_folder(store, name, key)
         try:
-            folder, plan = _place(store, name, model_hash, chosen)
-            writer = StoreWriter(folder, {name: column}, plan, slot=longest, lock=True)
-            break
+            return StoreWriter(folder, {name: column}, _plan(store, key), lock=True)
         except BusyError:  # another process, of the same training perhaps, computes it: its result is ours
             time.sleep(WAIT)
         except UserError:  # or has just finished it
             if find_derived(store, name, model_hash, chosen) is None:
                 raise
-    writer.reserve(len(chosen) * longest)
-    writer.drop_damaged()
-    known = known_rows(store, name, model_hash)
-    for place, index in enumerate(chosen):
-        if place not in writer.done():
-            rows = known[index].episode(known[index].places[index], name) if index in known else compute(index)
-            writer.write(place, {name: rows}, {"episode": index})
-        on_progress(place + 1, len(chosen))
-    return writer.finish({"kind": "derived"}, len(chosen))
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
+            cure = f"set {ELSEWHERE} to a folder for derived columns"
+            raise UserError(f"{folder} cannot be written ({error.strerror})", cure) from None
+
+
+def _starts(store: Store, chosen: list[int]) -> Int64[np.ndarray, " n"]:
+    """Where the rows of the chosen episodes begin in a column of them."""
+    if len(chosen) == len(store):
+        return store.starts
+    lengths = store.lengths[chosen]
+    return np.cumsum(lengths) - lengths
+
+
+def tell_rows(store: Store, column: Store) -> str:
+    """Which rows of a derived column belong to which frames, in words."""
+    if len(column) < len(store):
+        return f"of {len(column)} of {len(store)} episodes; meta.json says which, and where each starts"
+    if (column.starts == store.starts).all():
+        return f"row i belongs to row i of {store.path / 'frames.npy'}"
+    return "every episode is padded to the longest, as earlier versions did; delete the folder to have it packed"
 
 
 def find_derived(store: Store, name: str, model_hash: str, episodes: list[int]) -> Store | None:
     """A derived column of exactly these episodes, if it is finished."""
-    return finished_store(*_place(store, name, model_hash, episodes))
+    key = _key(store, model_hash, episodes)
+    for root in derived_roots(store):
+        if (found := finished_store(root / _folder_name(store, name, key), _plan(store, key))) is not None:
+            return found
+    return None
+
+
+def derived_stores(store: Store, name: str = "*") -> Iterator[Store]:
+    """All finished columns of a name, or of any, of a data set."""
+    for root in derived_roots(store):
+        for folder in sorted(root.glob(f"{name}-{store.hash[:12]}-*")):
+            if (folder / "meta.json").exists():
+                yield Store(folder)
 
 
 def known_rows(store: Store, name: str, model_hash: str) -> dict[int, Store]:
     """Finished columns of this model, whatever their episodes, by the episodes they hold."""
     known = {}
-    for folder in derived_folder(store, name, "").parent.glob(f"{name}-{store.hash[:12]}-*"):
-        if (folder / "meta.json").exists():
-            # The folder's name does not tell the model; but of which episodes it is, and with them it must be this one.
-            column = find_derived(store, name, model_hash, sorted(Store(folder).places))
-            known |= dict.fromkeys(column.places, column) if column is not None else {}
+    for found in derived_stores(store, name):
+        # The folder's name does not tell the model; but of which episodes it is, and with them it must be this one.
+        if found.config == _plan(store, _key(store, model_hash, sorted(found.places))):
+            known |= dict.fromkeys(found.places, found)
     return known
 
 
-def _place(store: Store, name: str, model_hash: str, episodes: list[int]) -> tuple[Path, dict[str, str]]:
-    """The folder of a derived column and what it is of."""
-    key = model_hash if len(episodes) == len(store) else stable_hash([model_hash, episodes])
-    return derived_folder(store, name, key), {"data": store.hash, "model": key}
+def _key(store: Store, model_hash: str, episodes: list[int]) -> str:
+    return model_hash if len(episodes) == len(store) else stable_hash([model_hash, episodes])
+
+
+def _plan(store: Store, key: str) -> dict[str, str]:
+    """What a derived column is of."""
+    return {"data": store.hash, "model": key}
+
+
+def _folder_name(store: Store, name: str, key: str) -> str:
+    return f"{name}-{store.hash[:12]}-{key[:12]}"

@@ -68,7 +68,7 @@ def export_laom(store: Store, out: Path) -> None:
         # Their reader takes the first trajectory's length for all, so such a file would be misread.
         raise UserError(f"{store.path} has episodes of unequal length", "LAOM's reader needs equal ones")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(out) as temporary, h5py.File(temporary, "w") as root:
+    with replacing(out) as temporary, h5py.File(temporary, "w", locking=False) as root:  # it is locked already
         root.attrs.update(_root_attributes(store))
         for index, episode in enumerate(store.episodes):
             group = root.create_group(str(index))

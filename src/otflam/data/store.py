@@ -11,41 +11,26 @@ convolutions on a CPU: no copy is made (docs/decisions.md has the measurement).
 from __future__ import annotations
 
 import hashlib
-import io
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash
 from otflam.core.errors import UserError
 from otflam.core.files import read_json
+from otflam.data.layout import CURE, HEADER, Column, read_columns, read_places
 
 FORMAT, VERSION = "otflam-store", 1
-HEADER = 128
-"""Bytes of .npy header before the first row: numpy pads the headers of small arrays to exactly this."""
 CHUNK = 1 << 24
-
-
-@dataclass(frozen=True)
-class Column:
-    dtype: str
-    """numpy's name of the element type."""
-    shape: tuple[int, ...]
-    """Shape of one row."""
-
-    @property
-    def row_bytes(self) -> int:
-        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
-
-    def header(self, rows: int) -> bytes:
-        buffer = io.BytesIO()
-        fields = {"descr": np.dtype(self.dtype).str, "fortran_order": False, "shape": (rows, *self.shape)}
-        np.lib.format.write_array_header_1_0(buffer, fields)
-        if len(buffer.getvalue()) != HEADER:
-            raise ValueError(f"a row shape {self.shape} does not fit a {HEADER}-byte header")
-        return buffer.getvalue()
+SAMPLED = 1 << 25
+"""Bytes of a column that are compared with their checksums when it is opened."""
+SAMPLES = 256
+"""Episodes of a column, at most, that are."""
+HASH = re.compile(r"[0-9a-f]{32}")
 
 
 class Store:
@@ -65,13 +50,19 @@ class Store:
                 f"{self.path} is a store of version {meta.get('version')}, this otflam reads version {VERSION}",
                 "collect or import it again, or install the otflam that wrote it",
             )
-        if meta.get("digest") != stable_hash({key: meta[key] for key in meta if key != "digest"}):
-            raise UserError(f"{self.path / 'meta.json'} was altered", "restore it or make the data set again")
+        file = self.path / "meta.json"
+        if meta.get("digest") != plain_hash({key: meta[key] for key in meta if key != "digest"}):
+            raise UserError(f"{file} was altered", "restore it or make the data set again")
+        if not isinstance(meta.get("hash"), str) or not HASH.fullmatch(meta["hash"]):
+            raise UserError(f"{file}: hash is none", CURE)
+        if not isinstance(meta.get("config"), dict) or not isinstance(meta["config"].get("world", {}), dict):
+            raise UserError(f"{file}: config is not an object, or its world is none", CURE)
+        if not isinstance(meta.get("action_names") or [], list):
+            raise UserError(f"{file}: action_names is no list", CURE)
         self.meta: dict[str, Any] = meta
-        self.columns = {name: Column(c["dtype"], tuple(c["shape"])) for name, c in meta["columns"].items()}
+        self.columns = read_columns(meta.get("columns"), file)
+        self.starts, self.lengths = read_places(meta.get("episodes"), self.columns, file)
         self.episodes: list[dict[str, Any]] = meta["episodes"]
-        self.starts = np.array([episode["start"] for episode in self.episodes], np.int64)
-        self.lengths = np.array([episode["length"] for episode in self.episodes], np.int64)
         self.rows = int((self.starts + self.lengths).max())
         self._maps: dict[str, np.ndarray] = {}
 
@@ -89,7 +80,7 @@ class Store:
         return len(self.episodes)
 
     def __getitem__(self, column: str) -> np.ndarray:
-        """A column over all episodes, memory-mapped: [rows, ...]."""
+        """A column over all episodes, memory-mapped: [rows, ...]; some of it is compared with its checksums first."""
         if column not in self._maps:
             if column not in self.columns:
                 raise UserError(f"{self.path} has no column {column!r}", f"it has {', '.join(self.columns)}")
@@ -104,10 +95,11 @@ class Store:
             with file.open("rb") as stream:
                 if stream.read(HEADER) != spec.header(self.rows):
                     raise UserError(f"{file} has another header than meta.json says", "it was altered; restore it")
+            self._sample(column)
             self._maps[column] = np.memmap(file, spec.dtype, "r", HEADER, (self.rows, *spec.shape))
         return self._maps[column]
 
-    @property
+    @cached_property
     def places(self) -> dict[int, int]:
         """Where each episode lies, by its number in the data set that this was derived from."""
         return {entry.get("episode", place): place for place, entry in enumerate(self.episodes)}
@@ -120,21 +112,44 @@ class Store:
         start = self.starts[index]
         return self[column][start : start + self.lengths[index]]
 
-    def check(self, on_episode: Any = None) -> None:
+    def _sample(self, column: str) -> None:
+        """Compare some episodes of a column with their checksums, others each time: all of them where it is small."""
+        others = np.random.default_rng().permutation(len(self) - 1)  # a generator of its own: no training's changes
+        order = np.array([len(self) - 1, *others[:SAMPLES]])  # the end is what a broken copy lacks
+        sizes = self.lengths[order] * self.columns[column].row_bytes
+        order, sizes = order[sizes <= SAMPLED], sizes[sizes <= SAMPLED]
+        for index in order[np.cumsum(sizes) <= SAMPLED]:
+            self._check(int(index), column)
+
+    def _check(self, index: int, column: str) -> None:
+        file, episode = self.path / f"{column}.npy", self.episodes[index]
+        start, length = episode["start"], episode["length"]
+        if digest_rows(file, self.columns[column], start, length) != episode["digests"][column]:
+            raise UserError(
+                f"{file} was altered in episode {index} (rows {start} to {start + length - 1})",
+                "restore it or make the data set again",
+            )
+
+    def check(self, on_episode: Callable[[int], None] = lambda index: None) -> None:
         """Read everything and compare it with the checksums; the first file that differs is named."""
         for name in self.columns:
             self[name]
-        for index, episode in enumerate(self.episodes):
-            for name, spec in self.columns.items():
-                file = self.path / f"{name}.npy"
-                if digest_rows(file, spec, episode["start"], episode["length"]) != episode["digests"][name]:
-                    raise UserError(
-                        f"{file} was altered in episode {index} (rows {episode['start']} to "
-                        f"{episode['start'] + episode['length'] - 1})",
-                        "restore it or make the data set again",
-                    )
-            if on_episode:
-                on_episode(index)
+        if self.hash != content_hash(self.meta["columns"], self.episodes):
+            raise UserError(f"{self.path / 'meta.json'}: hash is not that of the episodes", CURE)
+        for index in range(len(self)):
+            for name in self.columns:
+                self._check(index, name)
+            on_episode(index)
+
+
+def content_hash(columns: Any, episodes: list[dict[str, Any]]) -> str:
+    """Names what is inside a store by the checksums of its episodes."""
+    return plain_hash({"columns": columns, "digests": [episode["digests"] for episode in episodes]})
+
+
+def plain_hash(value: Any) -> str:
+    """`stable_hash` of what is plain JSON already: it saves a walk that takes longer than reading a large store."""
+    return digest(json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode())
 
 
 def digest(data: Any) -> str:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import weakref
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import LOCK, lock_folder, read_json, write_json
-from otflam.data.store import FORMAT, HEADER, VERSION, Column, Store, digest, digest_rows
+from otflam.core.files import LOCK, READ_ONLY, disk_errors, lock_folder, parse_json, read_json, write_json
+from otflam.data.layout import HEADER, Column, check_part, is_count, read_columns, read_places
+from otflam.data.store import FORMAT, VERSION, Store, content_hash, digest, digest_rows, plain_hash
 
 JOURNAL = "parts.jsonl"
 """One line for each finished episode, while a store is being written."""
+AGAIN = "delete the folder and start again"
 
 
 def finished_store(path: Path, config: Any) -> Store | None:
@@ -36,8 +36,12 @@ def finished_store(path: Path, config: Any) -> Store | None:
 
 def tidy(path: Path) -> None:
     """Remove what only an unfinished store needs; a writer killed while finishing may have left it."""
-    for name in ("plan.json", JOURNAL, LOCK):
-        (path / name).unlink(missing_ok=True)
+    for left in [path / name for name in ("plan.json", JOURNAL, LOCK) if (path / name).exists()]:
+        try:
+            left.unlink(missing_ok=True)
+        except OSError as error:
+            if error.errno not in READ_ONLY:  # a finished store is of use where nobody may write
+                raise
 
 
 class StoreWriter:
@@ -54,32 +58,28 @@ class StoreWriter:
         call `finish` takes the `lock`; its workers do not."""
         self.path, self.columns, self.slot = Path(path), dict(columns), slot
         self._end: int | None = None
-        self.plan = {
+        self.plan: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "config": to_json(config),
             "columns": to_json(self.columns),
             "slot": slot,
         }
+        read_columns(self.plan["columns"], self.path, "name it otherwise")
         self._refuse_finished()
+        with disk_errors(self.path):
+            self._begin(lock)
+
+    def _begin(self, lock: bool) -> None:
+        """Take the folder, and begin in it or go on with what was begun."""
         self.path.mkdir(parents=True, exist_ok=True)
         if lock:
             weakref.finalize(self, os.close, lock_folder(self.path))
             self._refuse_finished()  # now for sure: another writer may just have finished
         for torn in self.path.glob(".*.tmp") if lock else ():
-            torn.unlink()  # of a writer that was killed
+            torn.unlink(missing_ok=True)  # of a writer that was killed
         if (self.path / "plan.json").exists():
-            begun = read_json(self.path / "plan.json", "delete the folder and start again")
-            if begun != self.plan:
-                changed = sorted(
-                    key
-                    for key in {**begun["config"], **self.plan["config"]}
-                    if begun["config"].get(key) != self.plan["config"].get(key)
-                )
-                raise UserError(
-                    f"{self.path} was begun with other settings ({', '.join(changed) or 'columns'} differ)",
-                    "use the same ones to continue, or choose another folder",
-                )
+            self._refuse_others()
         elif any(entry.name != LOCK for entry in self.path.iterdir()):
             raise UserError(f"{self.path} is not empty", "choose another folder")
         else:
@@ -91,43 +91,74 @@ class StoreWriter:
         if (self.path / "meta.json").exists():
             raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
 
+    def _refuse_others(self) -> None:
+        """Go on only with what was begun with the same settings; where episodes lie is in the journal."""
+        begun = read_json(self.path / "plan.json", AGAIN)
+        if not isinstance(begun, dict) or not isinstance(begun.get("config"), dict):
+            raise UserError(f"{self.path / 'plan.json'}: config is not an object", AGAIN)
+        theirs, ours = begun["config"], self.plan["config"]
+        if begun | {"slot": 0} != self.plan | {"slot": 0}:
+            changed = sorted(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
+            raise UserError(
+                f"{self.path} was begun with other settings ({', '.join(changed) or 'columns'} differ)",
+                "use the same ones to continue, or choose another folder",
+            )
+
     def reserve(self, rows: int) -> None:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""
         for name, spec in self.columns.items():
-            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
+            with disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, max(HEADER + rows * spec.row_bytes, 1))
 
     def done(self) -> dict[int, dict[str, Any]]:
         """The finished episodes, by number."""
         parts: dict[int, dict[str, Any]] = {}
-        for line in (self.path / JOURNAL).read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # torn when its writer was killed: that episode is not finished
-            parts[entry["index"]] = entry["part"]
+        for number, line in enumerate((self.path / JOURNAL).read_bytes().split(b"\n"), 1):
+            if (entry := self._entry(line, f"{self.path / JOURNAL} line {number}")) is not None:
+                parts[entry["index"]] = entry["part"]
         return {index: part for index, part in sorted(parts.items()) if part is not None}
 
-    def drop_damaged(self) -> None:
-        """Forget finished episodes whose bytes do not match their checksums (a machine that lost power, say)."""
+    def _entry(self, line: bytes, where: str) -> dict[str, Any] | None:
+        """What a line of the journal says, if it is whole: else its episode is not finished."""
+        try:
+            entry = parse_json(line)
+        except ValueError:
+            return None  # torn when its writer was killed
+        if not isinstance(entry, dict) or not is_count(entry.get("index")) or "part" not in entry:
+            raise UserError(f"{where} is not that of an episode", AGAIN)
+        if "check" in entry and entry["check"] != _line_check(entry["index"], entry["part"]):
+            return None  # altered; lines of earlier versions have no check
+        if entry["part"] is not None:
+            check_part(entry["part"], self.columns, f"{where}: part", AGAIN)
+        return entry
+
+    def drop_damaged(self, starts: Sequence[int] | np.ndarray | None = None) -> None:
+        """Forget finished episodes whose bytes do not match their checksums (a machine that lost power, say), or that
+        do not begin where `starts` says."""
         for index, part in self.done().items():
-            for name, spec in self.columns.items():
-                if digest_rows(self.path / f"{name}.npy", spec, part["start"], part["length"]) != part["digests"][name]:
-                    self._record(index, None)
-                    break
+            elsewhere = starts is not None and (index >= len(starts) or part["start"] != starts[index])
+            if elsewhere or not self._is_whole(part):
+                self._record(index, None)
+
+    def _is_whole(self, part: dict[str, Any]) -> bool:
+        return all(
+            digest_rows(self.path / f"{name}.npy", spec, part["start"], part["length"]) == part["digests"][name]
+            for name, spec in self.columns.items()
+        )
 
     def _record(self, index: int, part: dict[str, Any] | None) -> None:
         """Append a line to the journal: one system call, so that parallel writers do not mix theirs."""
-        line = (
-            "\n" + json.dumps({"index": index, "part": part}, sort_keys=True) + "\n"
-        )  # a torn line before it ends here
-        with _disk_errors(self.path), (self.path / JOURNAL).open("ab", buffering=0) as file:
-            if file.write(line.encode()) < len(line.encode()):
+        entry = {"index": index, "part": part, "check": _line_check(index, part)}
+        line = f"\n{json.dumps(entry, sort_keys=True)}\n".encode()  # a torn line before it ends here
+        with disk_errors(self.path), (self.path / JOURNAL).open("ab", buffering=0) as file:
+            if file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, "the disk is full")
 
-    def write(self, index: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any]) -> None:
-        """Store episode `index` in its own slot."""
-        self._write(index, index * self.slot, columns, info)
+    def write(
+        self, index: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any], start: int | None = None
+    ) -> None:
+        """Store episode `index` in its own slot, or from row `start` on."""
+        self._write(index, index * self.slot if start is None else start, columns, info)
 
     def append(self, index: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any]) -> None:
         """Store episode `index` behind the last one."""
@@ -153,14 +184,20 @@ class StoreWriter:
                     "check the policy or file it came from",
                 )
             digests[name] = digest(rows.data)
-            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
+            with disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 file.seek(HEADER + start * spec.row_bytes)
                 file.write(rows.data)
                 file.flush()
         part = {"start": start, "length": length, "digests": digests}
         if part.keys() & info.keys():
             raise ValueError(f"info of an episode must not hold {part.keys() & info.keys()}")
-        self._record(index, part | to_json(dict(info)))
+        try:
+            json.dumps(facts := to_json(dict(info)), allow_nan=False)
+        except ValueError:
+            raise UserError(
+                f"episode {index} has a non-finite number in its facts", "check where it came from"
+            ) from None
+        self._record(index, part | facts)
 
     def finish(self, extra: Mapping[str, Any], expected: int) -> Store:
         """Write headers and `meta.json`, and open the result; a slot whose episode ended early keeps a gap."""
@@ -169,37 +206,28 @@ class StoreWriter:
             raise UserError(
                 f"{self.path} has {len(parts)} episodes instead of {expected}", "run the same command to continue"
             )
-        rows = max(part["start"] + part["length"] for part in parts)
+        starts, lengths = read_places(parts, self.columns, self.path / JOURNAL, AGAIN)
+        rows = int((starts + lengths).max())
         for name, spec in self.columns.items():
-            with _disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
+            with disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
                 file.truncate(HEADER + rows * spec.row_bytes)
                 file.write(spec.header(rows))
                 file.flush()
                 os.fsync(file.fileno())
-        content = {"columns": to_json(self.columns), "digests": [part["digests"] for part in parts]}
         meta = {
             "format": FORMAT,
             "version": VERSION,
-            "columns": to_json(self.columns),
+            "columns": self.plan["columns"],
             "episodes": parts,
             "config": self.plan["config"],
-            "hash": stable_hash(content),
+            "hash": content_hash(self.plan["columns"], parts),
             **to_json(dict(extra)),
         }
-        write_json(self.path / "meta.json", {**meta, "digest": stable_hash(meta)})
+        write_json(self.path / "meta.json", {**meta, "digest": plain_hash(meta)})
         tidy(self.path)
         return Store(self.path)
 
 
-@contextmanager
-def _disk_errors(path: Path) -> Generator[None]:
-    """Turn a full disk into one clear line; what was written before stays."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        free = shutil.disk_usage(path).free / 1e9
-        raise UserError(
-            f"no space left for {path} ({free:.2f} GB free)", "free some and run the same command to continue"
-        ) from None
+def _line_check(index: int, part: dict[str, Any] | None) -> str:
+    """A checksum of a line of the journal."""
+    return plain_hash([index, part])[:8]

@@ -138,7 +138,7 @@ def store_features(
 def features_cost(store: Store, backbone: Backbone, episodes: Sequence[int] | np.ndarray | None = None) -> str:
     """What the features of the chosen episodes take, in words; the time comes from a few frames."""
     lengths = store.lengths if episodes is None else store.lengths[np.asarray(episodes)]
-    disk = len(lengths) * int(lengths.max()) * _column(backbone).row_bytes
+    disk = int(lengths.sum()) * _column(backbone).row_bytes
     sample = store["frames"][: _batch(backbone)]
     _encode_episode(backbone, sample[:1])  # the first call is slow
     began = time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.errors import UserError
-from otflam.core.files import read_json
+from otflam.core.files import find_files, read_json
 from otflam.core.release import read_release
 from otflam.data.store import Store
 from otflam.lam.config import FlamConfig, HilamConfig, LapoConfig, PixelConfig
@@ -78,7 +78,7 @@ def distracted(store: Store) -> bool:
 def find_stores(root: Path) -> list[Store]:
     """Every data set with frames once, wherever copies of it lie."""
     stores: dict[str, Store] = {}
-    for path in sorted(root.rglob("meta.json")):
+    for path in find_files(root, "meta.json"):
         try:
             store = Store(path.parent)
         except UserError:
@@ -91,7 +91,7 @@ def find_stores(root: Path) -> list[Store]:
 def find_releases(root: Path, kind: str) -> list[Release]:
     """All finished trainings of a kind."""
     releases = []
-    for path in sorted(root.rglob("config.json")):
+    for path in find_files(root, "config.json"):
         try:
             releases.append(Release(path.parent, read_release(path.parent, kind)))
         except UserError:
