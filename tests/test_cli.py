@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from otflam import cli
-from otflam.commands import COMMANDS
+from otflam.commands import COMMANDS, CONTINUING
 from otflam.commands.data import Collect
 from otflam.data.store import Store
+from otflam.report.progress import Progress, speaking, tell_rate
 
 
 def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -94,7 +98,20 @@ def test_help_does_not_load_the_machinery() -> None:
     ("words", "answer"),
     [
         (["colect"], "unknown command 'colect': did you mean 'collect'"),
-        (["data", "chek", "x"], "did you mean 'data check'"),
+        (["data", "chek", "x"], "unknown command 'data chek': did you mean 'data check'?"),
+        (["trian"], "did you mean 'tokenizer train', 'lam train', 'policy train' or 'expert train'?"),
+        (["tokenizer", "trian", "x"], "unknown command 'tokenizer trian': did you mean 'tokenizer train'?"),
+        (["lam", "train", "lapo", "x"], "'lam train lapo-128' or 'lam train lapo-256'?"),
+        (["--foo"], "unknown option '--foo'"),
+        (["--verison"], "unknown option '--verison': did you mean '--version'?"),
+        (["data", "--foo"], "'otflam data' has no option '--foo'"),
+        (["collect", "walker-run", "--otu", "x"], "'otflam collect' has no option '--otu': did you mean '--out'?"),
+        (["lam", "train", "lapo-128", "d", "--out", "x", "--weights.nxt", "1"], "did you mean '--weights.next'?"),
+        (["collect", "walker-run", "--out", "x", "--episodes", "two"], "Error parsing --episodes"),
+        (["collect", "walker-run"], "--out"),
+        (["lam", "train", "lapo-128", "d", "--out", "x", "--lr", "nan"], "--lr nan: give a number above 0"),
+        (["tokenizer", "train", "d", "--out", "x", "--steps", "0"], "--steps 0: give a whole number from 1 on"),
+        (["tokenizer", "train", "d", "--out", "x", "--devices", "0"], "--devices 0: give at least 1"),
         (["data", "import", "video", "x"], "did you mean 'data import videos'"),
         (["collect", "walker-rum", "--out", "x"], "unknown task 'walker-rum': did you mean 'walker-run'"),
         (["collect", "walker-run", "--preset", "dmeo", "--out", "x"], "unknown preset 'dmeo': did you mean 'demo'"),
@@ -116,6 +133,71 @@ def test_problems_are_one_clear_line(
     assert code == 2 and out == ""
     assert err.startswith("otflam: ") and err.count("\n") == 1 and answer in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("--version", capsys=capsys)
+    assert code == 0 and out == f"otflam {metadata.version('otflam')}\n"
+
+
+def begin(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "otflam", *words], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    lists = Path(f"/proc/{process.pid}/task").glob("*/children")
+    return [int(child) for file in lists for child in file.read_text().split()]
+
+
+def test_sigterm_ends_as_ctrl_c_does(tmp_path: Path) -> None:
+    """With workers: they are gone, too, and the command continues where it was."""
+    words = ["collect", "walker-run", "--preset", "tiny", "--episodes", "4000", "--workers", "2"]
+    process = begin(*words, "--out", str(tmp_path / "data"))
+    journal = tmp_path / "data" / "parts.jsonl"
+    wait_for(lambda: journal.exists() and journal.stat().st_size > 0)
+    workers = children(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert err.splitlines()[-1] == "otflam: terminated; run the same command to continue"
+    assert "Traceback" not in err
+    wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def test_nobody_waits_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two seconds of silence, whatever a command does, and slow work is told in pieces a minute."""
+    with speaking("lam predict"):
+        time.sleep(2)
+    assert capsys.readouterr().err == "lam predict: starting\n"
+    with Progress("label", "episodes") as bar, speaking("lam label"):
+        bar.start(0, 40)
+        bar._began -= 120
+        bar._done = 3
+        time.sleep(2)
+    assert capsys.readouterr().err.startswith("label: 3/40 episodes, 1.5/min, 0:2")
+    Progress("train", "steps").log({"step": 3, "steps_per_s": 0.05})
+    assert "steps_per_min 3" in capsys.readouterr().err
+    assert (tell_rate(1234.5), tell_rate(1.0), tell_rate(0.5)) == ("1,234.5/s", "1.0/s", "30.0/min")
+
+
+def test_ctrl_c_promises_only_what_is_true(tmp_path: Path) -> None:
+    """An evaluation starts anew; and somebody who waits is told at once that something happens."""
+    process = begin("expert", "evaluate", "cheetah-run", "--episodes", "5000")
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert first.startswith("expert evaluate: starting") or "/5,000 episodes" in first
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert err.splitlines()[-1] == "otflam: stopped; run again, the command starts anew"
+    assert process.returncode in (130, -signal.SIGINT)  # Python's own end after an interrupted import: shells say 130
+    assert COMMANDS.keys() >= CONTINUING and "expert evaluate" not in CONTINUING
 
 
 def test_gl_is_checked_and_its_absence_is_one_line(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 from torch import nn
 
 from otflam.core.errors import UserError
@@ -127,6 +128,56 @@ def test_broken_experts_are_named(tmp_path: Path) -> None:
         load_expert("hopper-hop")
     with pytest.raises(UserError, match="is for 17 states and 6 actions: walker-run has 24 and 6"):
         make_policy("expert", Simulation("walker-run"), str(packaged_experts()["cheetah-run"]))
+
+
+PPO = {
+    "actor_mean.0.weight": torch.zeros(6, 17),
+    "actor_mean.0.bias": torch.zeros(6),
+    "obs.running_mean": torch.zeros(17),
+    "obs.running_var": torch.ones(17),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"actor_mean.0.weight": None, "actor_mean.0.bias": None}, "has the wrong tensors"),
+        ({"actor_mean.0.bias": None}, r"has no actor_mean\.0\.bias"),
+        ({"actor_mean.0.weight": torch.tensor(1.0)}, "layer 0 has weights"),
+        ({"actor_mean.0.weight": torch.zeros(6, 5)}, "layer 0 has weights"),
+        ({"actor_mean.0.weight": torch.zeros(6, 17, dtype=torch.complex64)}, "is no plain tensor of numbers"),
+        ({"actor_mean.0.weight": torch.full((6, 17), torch.nan)}, "not finite"),
+        ({"obs.running_var": -torch.ones(17)}, "negative variances"),
+    ],
+)
+def test_ppo_files_that_make_no_expert_are_one_line(change: dict, told: str, tmp_path: Path) -> None:
+    torch.save({k: v for k, v in (PPO | change).items() if v is not None}, tmp_path / "agent.pt")
+    with pytest.raises(UserError, match=rf"agent\.pt.*{told}"):
+        load_expert("cheetah-run", str(tmp_path / "agent.pt"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"layers.0.weight": np.zeros((6, 5), np.float32)}, "layer 0 has weights"),
+        ({"layers.0.bias": np.full(6, np.inf, np.float32)}, "not finite"),
+        ({"std": np.zeros(17, np.float32)}, "a deviation is not above 0"),
+        ({"mean": np.zeros(3, np.float32)}, "mean and deviation have the shapes"),
+    ],
+)
+def test_experts_of_wrong_shapes_or_numbers_are_one_line(change: dict, told: str, tmp_path: Path) -> None:
+    tensors = {"mean": np.zeros(17, np.float32), "std": np.ones(17, np.float32)}
+    tensors |= {"layers.0.weight": np.zeros((6, 17), np.float32), "layers.0.bias": np.zeros(6, np.float32)}
+    save_file(tensors | change, tmp_path / "x.safetensors", {"about": '{"activation": "relu", "squash": true}'})
+    with pytest.raises(UserError, match=rf"x\.safetensors is not an expert \(.*{told}"):
+        load_expert("cheetah-run", str(tmp_path / "x.safetensors"))
+
+
+def test_impossible_recipes_are_named(tmp_path: Path) -> None:
+    for lr in (np.nan, np.inf, -1.0):
+        with pytest.raises(UserError, match=f"--lr {lr}"):
+            train_expert("cheetah-run", tmp_path / "x", dataclasses.replace(preset("tiny").expert, lr=float(lr)), 0)
+    assert not (tmp_path / "x").exists()
 
 
 def test_simple_policies() -> None:

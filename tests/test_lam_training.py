@@ -26,6 +26,7 @@ from otflam.lam.api import LatentActionModel
 from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
 from otflam.lam.dino import DinoLAM
 from otflam.lam.features import Backbone, store_features
+from otflam.lam.health import check_size
 from otflam.lam.label import label_store
 from otflam.lam.methods import CONFIGS, load_lam
 from otflam.lam.model import CodeLAM
@@ -237,6 +238,19 @@ def test_stored_features_of_all_episodes_serve_any_of_them(store: Store, dino: P
     backbone = Backbone.load(str(dino), 28)
     whole = store_features(store, backbone)
     assert store_features(store, backbone, [1, 2]).path == whole.path
+
+
+def test_short_trainings_have_short_checks() -> None:
+    """A recorded training is judged as ever; checks of the tiny preset look at far less than it trains on."""
+    for name in ("demo", "laptop", "paper"):
+        for training in preset(name).lam_training.values():
+            assert check_size(training.steps * training.batch) == (16, 64)
+            assert check_size(training.save_every * training.batch, 2) == (2, 64)
+    for training in TINY.lam_training.values():
+        batches, size = check_size(training.save_every * training.batch, 2)
+        assert batches * size <= training.save_every * training.batch / 2
+        batches, size = check_size(training.steps * training.batch)
+        assert batches * size <= training.steps * training.batch / 8
 
 
 def test_two_processes_share_what_neither_has_stored(

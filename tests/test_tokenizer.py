@@ -224,18 +224,6 @@ def test_reconstruction_against_numpy(store: Store, otf: OTF) -> None:
     assert metrics["moving_perplexity"] == pytest.approx(expected, rel=1e-3)
 
 
-def test_half_precision_trains_past_the_warm_up() -> None:
-    for method in ("otf", "monolithic"):
-        torch.manual_seed(0)
-        book = CodebookConfig(8, 6, patience=1)
-        model = build_tokenizer(dataclasses.replace(SMALL, method=method, whole=8, codebook=book))
-        for seed in range(8):
-            with torch.autocast("cpu", torch.bfloat16):
-                terms = model(batch(seed=seed))
-            (terms.losses["rec"] + terms.losses["commit"]).backward()
-        assert model.codebook.vectors.dtype == torch.float32 and terms.metrics["active"] > 1
-
-
 def test_monolithic_vectors_speak(store: Store, tmp_path: Path) -> None:
     """The codes of a monolithic latent must differ between samples, or it would be no fair opponent."""
     model = dataclasses.replace(SMALL, method="monolithic", whole=32)

@@ -25,7 +25,7 @@ from otflam.commands.reproduce import Reproduce
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
 from otflam.commands.tools import GL, Bench, Demo, Export, Tables
 
-__all__ = ["COMMANDS", "Command"]
+__all__ = ["COMMANDS", "CONTINUING", "Command"]
 
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
@@ -65,3 +65,10 @@ COMMANDS: dict[str, type[Command]] = {
     "tables": Tables,
     "export": Export,
 }
+
+CONTINUING = {
+    *("demo", "reproduce", "collect", "data render", "data import videos", "data import laom", "data mnist"),
+    *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train"),
+    *(*TRAININGS, "lam label", "policy train", "policy reference"),
+}
+"""Commands that go on where they were stopped; all others start anew."""

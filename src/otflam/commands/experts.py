@@ -35,12 +35,13 @@ class ExpertTrain:
 
     def run(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
+        from otflam.envs.experts import expert_about
         from otflam.envs.training import train_expert
 
         with Progress(f"train {self.task} expert", "decisions") as bar:
             out = self.out or Path("runs") / "expert" / self.task
             file = train_expert(self.task, out, self.recipe, self.seed, bar.start, bar.advance, bar.log)
-        say(f"best expert: {file}")
+        say(f"best expert: {file} (return {expert_about(file)['selection_return']} on episodes of their own)")
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,23 @@ class Training:
         """Episodes to imitate; 0: all of the first half."""
         return 0
 
-    def tell(self) -> None:
+    def tell(self, task: Any) -> None:
+        """The last lines: how good the decoder, if there is one, is on episodes without labels; where the agent is."""
+        import numpy as np
+
+        from otflam.core.run import METRICS, read_metrics
+
+        folder = self.out / "decoder"
+        rows = read_metrics(folder) if (folder / METRICS).exists() else []
+        found = [row["check/held_out"] for row in rows if "check/held_out" in row]
+        if found and not self.config.decoder.discrete:
+            actions = np.concatenate([task.store.episode(int(index), "actions") for index in task.watched])
+            gain = 1 - found[-1] / max(float(actions.var(0).mean()), 1e-12)
+            advice = "" if gain > 0 else ": more labels, or other steps (--decode.steps)"
+            told = f"{abs(100 * gain):.0f} % {'below' if gain >= 0 else 'above'} always taking their mean action"
+            say(f"decoder: error {found[-1]:.4g} on episodes without labels, {told}{advice}")
+        elif found:
+            say(f"decoder: cross entropy {found[-1]:.4g} on episodes without labels")
         say(f"agent: {self.out}")
 
 
@@ -92,8 +108,9 @@ class PolicyTrain(Training):
         method = read_release(self.lam, KIND)["method"]
         row = method if self.grounding == "decode" else f"{method}+{self.grounding}"
         with Progress("policy", "steps") as bar:
-            train_agent(self.task(row, self.data, bar), self.lam, backbone_of(self.lam, self.dino), self.grounding)
-        self.tell()
+            task = self.task(row, self.data, bar)
+            train_agent(task, self.lam, backbone_of(self.lam, self.dino), self.grounding)
+        self.tell(task)
 
 
 @dataclass(frozen=True)
@@ -116,8 +133,9 @@ class PolicyReference(Training):
         from otflam.policy.train import train_reference
 
         with Progress("policy", "steps") as bar:
-            train_reference(self.task(self.kind, self.data, bar), self.kind)
-        self.tell()
+            task = self.task(self.kind, self.data, bar)
+            train_reference(task, self.kind)
+        self.tell(task)
 
 
 @dataclass(frozen=True)

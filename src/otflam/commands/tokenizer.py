@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import tyro
 
 from otflam.commands.base import checked_share, describe, required
+from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
@@ -38,11 +40,33 @@ class Training:
         command = cls(Path(), model, train, Path(), preset=name)
         return required(required(command, "data"), "out")
 
-    def episodes(self, store: Any) -> Any:
+    def episodes(self, store: Any) -> tuple[Any, Any]:
+        """Those that train, and those that are held out."""
         from otflam.data.clips import split_episodes
 
-        episodes = split_episodes(store, checked_share(self.share), 1 - self.share)[0]
-        return episodes if len(episodes) else [0]  # a single video trains and is not held out
+        train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
+        return train if len(train) else [0], held if len(train) else []  # a single video trains and is not held out
+
+    def judged_on(self, clips: Callable[[Any], Any], episodes: Any, held: Any) -> tuple[Any, Any]:
+        """Clips of the held-out episodes, or where these are none, or too short, of the others."""
+        try:
+            return clips(held), held
+        except UserError:
+            return clips(episodes), []
+
+    def looked_at(self, train: TrainConfig) -> int:
+        """Clips on which the result is told: a small share of what was trained on, and no more than a record has."""
+        return max(8, min(1500, train.steps * train.batch // 8))
+
+    def tell(self, error: float | None, held: Any, what: str) -> None:
+        """How much is redrawn, and whether that is enough."""
+        if error is None:
+            say("nothing moves in these episodes, so that there is nothing to redraw")
+        else:
+            where = "held out" if len(held) else "on training episodes (none are held out)"
+            worse = "worse than drawing nothing" if error >= 1 else "much is lost" if error > 0.5 else ""
+            advice = f": {worse}; train longer, or on more data" if worse else ""
+            say(f"{where}: {max(0, 100 * (1 - error)):.0f} % of the {what} is redrawn (nMSE {error:.2f}){advice}")
 
     @property
     def first(self) -> bool:
@@ -62,9 +86,11 @@ class TokenizerTrain(Training):
 
     def run(self) -> None:
         from otflam.data.store import Store
-        from otflam.tokenizer.build import collapse_warning, train_tokenizer
+        from otflam.evaluate.codes import mean_energy, reconstruction
+        from otflam.tokenizer.build import collapse_warning, motion_clips, train_tokenizer
 
         store = Store(self.data)
+        episodes, held = self.episodes(store)
         rows: list[dict[str, float]] = []
         model, train = self.model, self.train
         if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
@@ -78,12 +104,17 @@ class TokenizerTrain(Training):
                 bar.log(row)
 
             trained = train_tokenizer(
-                store, self.episodes(store), model, train, self.hardware, self.out, bar.start, bar.advance, log
+                store, episodes, model, train, self.hardware, self.out, bar.start, bar.advance, log
             )
-        if self.first and (warning := collapse_warning(trained, rows)) is not None:
+        if not self.first:
+            return
+        if (warning := collapse_warning(trained, rows)) is not None:
             say(f"warning: {warning}")
-        if self.first:
-            say(f"tokenizer: {self.out}")
+        unseen, held = self.judged_on(lambda some: motion_clips(store, model, some), episodes, held)
+        count = self.looked_at(train)
+        moves = mean_energy(trained, unseen, count) > 0
+        self.tell(reconstruction(trained, unseen, count)["nmse"] if moves else None, held, "motion")
+        say(f"tokenizer: {self.out}")
 
 
 @dataclass(frozen=True)
@@ -98,16 +129,19 @@ class TokenizerTrainFrames(Training):
 
     def run(self) -> None:
         from otflam.data.store import Store
-        from otflam.tokenizer.build import train_frame_tokenizer
+        from otflam.tokenizer.build import frame_clips, frame_error, train_frame_tokenizer
 
         store = Store(self.data)
+        episodes, held = self.episodes(store)
         with Progress("train frame tokenizer", "steps", quiet=not self.first) as bar:
-            train_frame_tokenizer(
-                store, self.episodes(store), self.model, self.train, self.hardware, self.out,
-                bar.start, bar.advance, bar.log,
-            )  # fmt: skip
-        if self.first:
-            say(f"frame tokenizer: {self.out}")
+            trained = train_frame_tokenizer(
+                store, episodes, self.model, self.train, self.hardware, self.out, bar.start, bar.advance, bar.log
+            )
+        if not self.first:
+            return
+        unseen, held = self.judged_on(lambda some: frame_clips(store, self.model, some), episodes, held)
+        self.tell(frame_error(trained, unseen, self.looked_at(self.train)), held, "frames' variance")
+        say(f"frame tokenizer: {self.out}")
 
 
 def rebase(chosen: Any, old: Any, new: Any) -> Any:

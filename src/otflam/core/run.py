@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import weakref
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ import torch
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
 from otflam.core.files import lock_folder, read_json, replacing, write_json, write_text
+
+METRICS = "metrics.jsonl"
+METRICS_CURE = "mend it, or delete the folder and train again"
 
 
 class Run:
@@ -30,6 +35,8 @@ class Run:
         wanted = to_json(config)
         if (path / "config.json").exists():
             begun = read_json(path / "config.json", "delete the folder and start again")
+            if not isinstance(begun, dict):
+                raise UserError(f"{path / 'config.json'} is no JSON object", "delete the folder and start again")
             changed = sorted(key for key in {**begun, **wanted} if begun.get(key) != wanted.get(key))
             if changed:
                 raise UserError(
@@ -45,34 +52,51 @@ class Run:
     def finished(self) -> bool:
         return (self.path / "model.safetensors").exists()
 
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.pt"
+
     def load(self) -> dict[str, Any] | None:
         """The last checkpoint, if there is one."""
-        file = self.path / "checkpoint.pt"
-        if not file.exists():
+        if not self.checkpoint.exists():
             return None
         try:
-            return torch.load(file, map_location="cpu", weights_only=True)
+            with zipfile.ZipFile(self.checkpoint) as parts:  # torch itself does not look at the checksums
+                altered = parts.testzip()
+            saved = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many kinds over a damaged file
-            raise UserError(f"{file} is damaged ({type(error).__name__})", "delete it to start again") from None
+            altered, saved = type(error).__name__, None
+        if altered is not None or not isinstance(saved, dict):
+            raise UserError(f"{self.checkpoint} is damaged ({altered or 'no state'})", "delete it to start again")
+        return saved
 
     def forget_after(self, step: int) -> None:
         """Drop metrics that were logged after a checkpoint, for they will come again."""
-        metrics = self.path / "metrics.jsonl"
+        metrics = self.path / METRICS
         if self.writes and metrics.exists():
-            lines = [line for line in metrics.read_text().splitlines() if line.endswith("}")]
-            kept = [line for line in lines if json.loads(line)["step"] <= step]
-            write_text(metrics, "".join(f"{line}\n" for line in kept))
+            kept = [row for row in self.metrics() if row["step"] <= step]
+            write_text(metrics, "".join(f"{json.dumps(row)}\n" for row in kept))
 
     def save(self, state: dict[str, Any]) -> None:
-        if self.writes:
-            with replacing(self.path / "checkpoint.pt") as temporary:
+        """Replace the checkpoint; if that fails, the one from before is still there."""
+        if not self.writes:
+            return
+        try:
+            with replacing(self.checkpoint) as temporary:
                 torch.save(state, temporary)
+        except (RuntimeError, OSError) as error:  # torch has its own error for a full disk
+            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            free = shutil.disk_usage(self.path).free / 1e6
+            raise UserError(
+                f"{self.checkpoint} cannot be written ({why}; {free:,.0f} MB are free)",
+                "make room and run the same command to continue",
+            ) from None
 
     def log(self, row: dict[str, float]) -> None:
         """Append one line of metrics."""
         if not self.writes:
             return
-        with (self.path / "metrics.jsonl").open("a") as file:
+        with (self.path / METRICS).open("a") as file:
             file.write(json.dumps(row) + "\n")
         if self._board is None:
             from torch.utils.tensorboard import SummaryWriter  # late: it takes a second to load
@@ -90,14 +114,36 @@ class Run:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """All logged rows of a run."""
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    """All logged rows of a run; a last line without an end was being written when the run was killed."""
+    file = path / METRICS
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
+    except FileNotFoundError:
+        raise UserError(f"{file} does not exist", "train again, or copy the whole folder") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is not text", METRICS_CURE) from None
+    return [_row(line, f"{file}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _row(line: str, where: str) -> dict[str, float]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        raise UserError(f"{where} is no JSON", METRICS_CURE) from None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int) or isinstance(row["step"], bool):
+        raise UserError(f"{where} has no step", METRICS_CURE)
+    for name, value in row.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise UserError(f"{where}: {name} is {value!r}, not a number", METRICS_CURE)
+    return row
 
 
 def training_seconds(path: Path) -> float:
     """Time that a run spent in training steps, over all its sittings."""
     before, total = 0.0, 0.0
     for row in read_metrics(path):
+        if not row.get("steps_per_s", 0) > 0:
+            raise UserError(f"{path / METRICS}: step {row['step']} has no steps_per_s above 0", METRICS_CURE)
         total += (row["step"] - before) / row["steps_per_s"]
         before = row["step"]
     return total

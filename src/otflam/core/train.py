@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,21 +21,28 @@ from torch import Tensor, nn
 from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
+from otflam.core.processor import bfloat16
+from otflam.core.release import first_line, first_not_finite
 from otflam.core.run import Run
 from otflam.core.terms import Terms
-from otflam.core.training import Hardware, TrainConfig
+from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 
 
 def launch(hardware: Hardware) -> Fabric:
-    """A launched Fabric: bfloat16 on a GPU, full precision on a CPU, where bfloat16 is slower."""
+    """A launched Fabric: unless told otherwise, bfloat16 on a GPU and full precision on a CPU, where that is faster."""
     keep_freed_memory()
     on_gpu = device_of(hardware).type == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise UserError("--accelerator gpu: torch finds no GPU here", "use --accelerator cpu, or install CUDA's torch")
+    half = hardware.precision == "bfloat16" or (hardware.precision == "auto" and on_gpu)
+    if half and not on_gpu and (refusal := bfloat16().refusal) is not None:
+        raise refusal
     fabric = Fabric(
         accelerator="gpu" if on_gpu else "cpu",
         devices=hardware.devices,
         num_nodes=hardware.nodes,
         strategy="ddp" if hardware.devices * hardware.nodes > 1 else "auto",
-        precision="bf16-mixed" if on_gpu else "32-true",
+        precision="bf16-mixed" if half else "32-true",
     )
     fabric.launch()
     return fabric
@@ -80,9 +88,7 @@ def fit(
     module, optimiser = fabric.setup(model, optimiser)
     saved, step = run.load(), 0
     if saved is not None:
-        model.load_state_dict(saved["model"])
-        optimiser.load_state_dict(saved["optimiser"])
-        step = saved["step"]
+        step = restore(saved, model, optimiser, config, run.checkpoint)
     run.forget_after(step)
     on_start(step, config.steps)
     module.train()
@@ -96,6 +102,8 @@ def fit(
         step += 1
         on_step(1)
         saving = step % config.save_every == 0 or step == config.steps
+        if saving and (broken := not_finite(model.state_dict(), optimiser.state_dict())) is not None:
+            raise UserError(f"{broken} is not finite after step {step}", SMALLER_STEPS)
         if step % config.log_every == 0 or (saving and check is not None) or step == config.steps:
             row = average({name: value.detach() for name, value in logged.items()}, fabric)
             row |= {"step": step, "steps_per_s": (step - counted) / (time.monotonic() - began)}
@@ -116,6 +124,32 @@ def check_batch(config: TrainConfig, fabric: Fabric) -> None:
         raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
 
 
+def not_finite(weights: dict[str, Any], optimiser: dict[str, Any]) -> str | None:
+    """The name of something in a training's state that is not a finite number, if there is such a thing."""
+    tensors = dict(weights)
+    for number, moments in optimiser["state"].items():
+        tensors |= {f"the optimiser's {name} of parameter {number}": tensor for name, tensor in moments.items()}
+    return first_not_finite(tensors)
+
+
+def restore(saved: dict[str, Any], model: nn.Module, optimiser: Any, config: TrainConfig, file: Path) -> int:
+    """Continue from a checkpoint and return its step; one that does not fit, or is not finite, is named."""
+    cure = "delete it to start again"
+    try:
+        step, broken = saved["step"], not_finite(saved["model"], saved["optimiser"])
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise UserError(f"{file} does not fit this training ({first_line(error)})", cure) from None
+    if broken is not None or not isinstance(step, int) or not 0 <= step <= config.steps:
+        raise UserError(f"{file} is damaged ({broken or 'step'})", cure)
+    return step
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def train_step(
     module: Any, batch: Any, optimiser: Any, config: TrainConfig, fabric: Fabric, step: int
 ) -> dict[str, Tensor]:
@@ -130,9 +164,7 @@ def train_step(
         limit = config.clip or math.inf
         norm = torch.nn.utils.clip_grad_norm_(module.parameters(), limit, error_if_nonfinite=True)
     except RuntimeError:
-        raise UserError(
-            f"the gradient is not finite at step {step}", "lower --lr; the last checkpoint is from before it"
-        ) from None
+        raise UserError(f"the gradient is not finite at step {step}", SMALLER_STEPS) from None
     optimiser.step()
     return {"total": total, "grad_norm": norm, **terms.losses, **terms.metrics}
 

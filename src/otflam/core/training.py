@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
+
+from otflam.core.errors import UserError
+
+SMALLER_STEPS = "train with a smaller --lr into another --out (a checkpoint that is here is from before)"
+"""A folder belongs to its settings, and nothing that is not finite is ever written to it."""
+LARGEST = 2**63
+"""More than any count; what random generators take as a seed is below."""
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,20 @@ class TrainConfig:
     weights: dict[str, float] = field(default_factory=dict)
     """Weight of each of the model's losses; the names must be exactly the model's."""
 
+    def __post_init__(self) -> None:
+        """Refuse what no training can be made with."""
+        for name, least in {"steps": 1, "batch": 1, "ramp": 0, "seed": 0, "log_every": 1, "save_every": 1}.items():
+            if not least <= getattr(self, name) < LARGEST:
+                raise UserError(f"{_option(name)} {getattr(self, name)}", f"give a whole number from {least} on")
+        if not 0 < self.lr < math.inf:
+            raise UserError(f"{_option('lr')} {self.lr}", "give a number above 0, such as 1e-3")
+        for name in ("weight_decay", "clip"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"{_option(name)} {getattr(self, name)}", "give 0 or a number above it")
+        for name, weight in self.weights.items():
+            if not math.isfinite(weight):
+                raise UserError(f"--weights.{name} {weight}", "give a finite number")
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -42,3 +68,10 @@ class Hardware:
     """Machines."""
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     """What to train on."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Numbers to compute in: by default bfloat16 on a GPU and float32 on a CPU, where bfloat16 is slower."""
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "nodes"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{_option(name)} {getattr(self, name)}", "give at least 1")

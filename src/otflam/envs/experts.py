@@ -6,11 +6,11 @@ torch and the differences between processors' matrix kernels do not reach the re
 
 from __future__ import annotations
 
+import itertools
 import json
-import pickle
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -64,6 +64,20 @@ class Expert:
         text = json.dumps({"activation": self.activation, "squash": self.squash, **about}, sort_keys=True)
         with replacing(path) as temporary:
             save_file({k: np.ascontiguousarray(v, np.float32) for k, v in tensors.items()}, temporary, {"about": text})
+
+
+def check_expert(mean: np.ndarray, std: np.ndarray, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> str | None:
+    """Why these numbers make no expert, if they do not: its layers must fit each other."""
+    inputs = mean.size
+    if not mean.shape == std.shape == (inputs,):
+        return f"mean and deviation have the shapes {mean.shape} and {std.shape}"
+    for number, (weight, bias) in enumerate(layers):
+        if weight.ndim != 2 or weight.shape[1] != inputs or bias.shape != weight.shape[:1]:
+            return f"layer {number} has weights {weight.shape} and biases {bias.shape} for {inputs} inputs"
+        inputs = bias.size
+    if not all(np.isfinite(part).all() for part in (mean, std, *itertools.chain(*layers))):
+        return "some of its numbers are not finite"
+    return None if (std > 0).all() else "a deviation is not above 0"
 
 
 class Random:
@@ -164,10 +178,9 @@ def expert_returns(
 
 
 def _load_safetensors(path: Path) -> Expert:
+    cure = "it must come from 'otflam expert train'"
     try:
-        tensors = load_file(path)
-        with safetensors.safe_open(path, "np") as file:
-            about = json.loads((file.metadata() or {})["about"])
+        tensors, about = load_file(path), expert_about(path)
         layers = []
         while f"layers.{len(layers)}.weight" in tensors:
             number = len(layers)
@@ -175,15 +188,20 @@ def _load_safetensors(path: Path) -> Expert:
             layers.append((weight, bias))
         if about["activation"] not in ("relu", "tanh") or not layers:
             raise KeyError("layers")
-        return Expert(
-            tensors["mean"].astype(np.float64),
-            tensors["std"].astype(np.float64),
-            tuple(layers),
-            "relu" if about["activation"] == "relu" else "tanh",
-            bool(about["squash"]),
-        )
-    except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
-        raise UserError(f"{path} is not an expert ({error})", "it must come from 'otflam expert train'") from None
+        mean, std = (tensors[name].astype(np.float64) for name in ("mean", "std"))
+        activation, squash = "relu" if about["activation"] == "relu" else "tanh", bool(about["squash"])
+        problem = check_expert(mean, std, layers)
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+        raise UserError(f"{path} is not an expert ({error})", cure) from None
+    if problem is not None:
+        raise UserError(f"{path} is not an expert ({problem})", cure)
+    return Expert(mean, std, tuple(layers), activation, squash)
+
+
+def expert_about(path: Path) -> dict[str, Any]:
+    """Where an expert comes from."""
+    with safetensors.safe_open(path, "np") as file:
+        return dict(json.loads((file.metadata() or {})["about"]))
 
 
 def _load_ppo(path: Path) -> Expert:
@@ -195,25 +213,34 @@ def _load_ppo(path: Path) -> Expert:
         # weights_only reads tensors and plain containers and refuses to run anything else the pickle asks for.
         with warnings.catch_warnings(action="ignore"):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        raise UserError(f"{path} cannot be read as a checkpoint ({str(error).splitlines()[0]})", cure) from None
+    except Exception as error:  # torch raises many kinds over a damaged file
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{path} cannot be read as a checkpoint ({why})", cure) from None
     for key in ("model", "agent", "state_dict"):
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
             loaded = loaded[key]
     if not isinstance(loaded, dict):
         raise UserError(f"{path} holds a {type(loaded).__name__}", cure)
-    tensors = {k: v.double().numpy() for k, v in loaded.items() if isinstance(v, torch.Tensor)}
+    found = {str(name): value for name, value in loaded.items() if isinstance(value, torch.Tensor)}
+    if odd := [name for name, value in found.items() if value.layout != torch.strided or value.is_complex()]:
+        raise UserError(f"{path}: {odd[0]} is no plain tensor of numbers", cure)
+    tensors = {name: value.detach().double().numpy() for name, value in found.items()}
     numbers = sorted(int(m[1]) for k in tensors if (m := re.fullmatch(r"(?:.*\.)?actor_mean\.(\d+)\.weight", k)))
     prefix = next((k.split("actor_mean.")[0] for k in tensors if "actor_mean." in k), "")
     names = [[f"{prefix}actor_mean.{number}.{part}" for part in ("weight", "bias")] for number in numbers]
-    layers = tuple((tensors[weight], tensors[bias]) for weight, bias in names if weight in tensors and bias in tensors)
+    if missing := [name for pair in names for name in pair if name not in tensors]:
+        raise UserError(f"{path} has no {missing[0]}", cure)
+    layers = tuple((tensors[weight], tensors[bias]) for weight, bias in names)
     statistics = {
         part: [v.ravel() for k, v in tensors.items() if re.search(rf"(^|[._]){part}$", k) and "actor" not in k]
         for part in ("mean", "var")
     }
     if not layers or any(len(found) != 1 for found in statistics.values()):
-        raise UserError(f"{path} has the wrong tensors ({', '.join(list(tensors)[:6])} …)", cure)
+        raise UserError(f"{path} has the wrong tensors ({', '.join(list(tensors)[:6]) or 'none'} …)", cure)
     mean, variance = statistics["mean"][0], statistics["var"][0]
-    if not mean.shape == variance.shape == (layers[0][0].shape[1],):
-        raise UserError(f"{path}: statistics of size {mean.size} for {layers[0][0].shape[1]} inputs", cure)
-    return Expert(mean, np.sqrt(variance + 1e-8), layers, "tanh", squash=False)
+    if (variance < 0).any():
+        raise UserError(f"{path} has negative variances", cure)
+    deviation = np.sqrt(variance + 1e-8)
+    if (problem := check_expert(mean, deviation, layers)) is not None:
+        raise UserError(f"{path} is not an expert ({problem})", cure)
+    return Expert(mean, deviation, layers, "tanh", squash=False)

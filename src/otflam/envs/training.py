@@ -14,9 +14,24 @@ import torch
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
 from otflam.core.files import write_text
+from otflam.core.release import first_not_finite
 from otflam.core.run import Run
+from otflam.core.training import SMALLER_STEPS
 from otflam.envs.recipe import Recipe
 from otflam.envs.sac import SAC
+
+
+def check_recipe(config: Recipe, seed: int) -> None:
+    """Refuse what no expert can be trained with."""
+    counts = (config.environments, config.batch, config.repeat, config.decisions, config.width, config.evaluate_every)
+    if min(*counts, config.evaluate_episodes) < 1 or min(config.random_rounds, seed) < 0:
+        raise UserError(
+            "environments, batch, repeat, decisions, width, evaluate-every and evaluate-episodes",
+            "each must be at least 1, random-rounds and seed at least 0",
+        )
+    for name in ("lr", "updates_per_decision", "discount", "target_rate"):
+        if not 0 < getattr(config, name) < math.inf:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(config, name)}", "give a number above 0")
 
 
 def train_expert(
@@ -33,8 +48,7 @@ def train_expert(
     Best is decided by evaluations at repeat 1 on seeds of their own. `out/log.jsonl` holds the learning curve.
     """
     torch.set_num_threads(1)  # layers this small run no faster on two threads, and two tasks can train side by side
-    if min(config.environments, config.batch, config.repeat, config.decisions, config.evaluate_episodes) < 1:
-        raise UserError("environments, batch, repeat, decisions and evaluate-episodes", "each must be at least 1")
+    check_recipe(config, seed)
     run, best_file = Run(out, {"task": task, "seed": seed, **to_json(config)}), out / f"{task}.safetensors"
     sac, best, seconds, rows = SAC(task, config, seed), -math.inf, 0.0, []
     if (saved := run.load()) is not None:
@@ -53,6 +67,8 @@ def train_expert(
                 best = mean
                 about = {"task": task, "algorithm": "sac", "seed": seed, "round": sac.round}
                 sac.expert().save(best_file, about | {"selection_return": round(mean, 1)})
+            if (broken := first_not_finite(sac.actor.state_dict() | sac.critic.state_dict())) is not None:
+                raise UserError(f"{broken} is not finite in round {sac.round}", SMALLER_STEPS)
             run.save({"state": sac.state(), "best": best, "seconds": seconds, "rows": rows})
             write_text(out / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         on_log(row)

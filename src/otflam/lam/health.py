@@ -19,18 +19,26 @@ HELD_OUT = 8
 """Held-out episodes, from the first on, on which a model's health is watched."""
 ENOUGH = 8
 """Transitions below which nothing is said."""
+SHARE = 8
+"""Of this many samples that are trained on, at most one more is looked at to watch the model."""
 MATTERS, ALIVE = 0.2, 2.0
 """Least gain over a shuffled latent, and least effective rank, of a healthy model."""
 
 
+def check_size(trained: int, most: int = BATCHES) -> tuple[int, int]:
+    """Batches to look at, and their size, after training on so many samples: short trainings have short checks."""
+    samples = max(min(trained // SHARE, most * BATCH), ENOUGH)
+    return -(-samples // BATCH), min(samples, BATCH)
+
+
 @torch.no_grad()
-def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, float]:
+def check_health(model: LAM, clips: Clips, batches: int = BATCHES, size: int = BATCH) -> dict[str, float]:
     """Errors with the right latent, with a shuffled one and of copying; how much of its width the latent uses."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     errors, latents, usage, vitals = [], [], [], []
     for number in range(batches):
-        batch = clips.batch(min(BATCH, len(clips)), SEED, number).to(device)
+        batch = clips.batch(min(size, len(clips)), SEED, number).to(device)
         seen, future = model.look(batch), model.future(batch)
         latent = model.name(seen)
         guesses = [model.imagine(seen, latent), model.imagine(seen, latent.roll(1, 0)), model.current(batch)]
@@ -52,7 +60,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES) -> dict[str, 
         "gain_over_shuffled": 1 - right / max(shuffled, 1e-12),
         "gain_over_copied": 1 - right / max(copied, 1e-12),
         "latent_rank": effective_rank(latent).item(),
-        "latent_std": latent.std(0).mean().item(),
+        "latent_std": latent.std(0, correction=min(1, len(latent) - 1)).mean().item(),
         "transitions": float(min(len(clips), len(latent))),  # small sets repeat
     }
     found |= {name: sum(vital[name] for vital in vitals) / len(vitals) for name in vitals[0]}

@@ -9,7 +9,7 @@ from typing import Any
 from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError, require_name
 from otflam.core.nn import IMPALA
-from otflam.core.release import load_weights, read_release, release_hash
+from otflam.core.release import load_model, read_release, release_hash
 from otflam.data.store import Store
 from otflam.lam.config import (
     DinoConfig,
@@ -211,13 +211,17 @@ def load_lam(folder: Path, backbone: Backbone | None = None) -> tuple[LAM, Parts
     height, width, colours = about["frames"]
     frames, where = (height, width, colours), f"{folder / 'config.json'}"
     parts = Parts(frames, backbone=backbone, width=None if wanted is None else wanted["width"])
-    if told is not None:
-        tokenizer = _retold_tokenizer(config, told["model"], f"{where}: tokenizer")
-        parts = replace(parts, tokenizer=tokenizer, tokenizer_hash=told["hash"])
-    if under is not None:
-        parts = replace(parts, low=_retold_low(frames, under, f"{where}: low"), low_hash=under["hash"])
-    model = build_lam(config, parts)
-    load_weights(model, folder)
+
+    def make() -> LAM:
+        nonlocal parts
+        if told is not None:
+            tokenizer = _retold_tokenizer(config, told["model"], f"{where}: tokenizer")
+            parts = replace(parts, tokenizer=tokenizer, tokenizer_hash=told["hash"])
+        if under is not None:
+            parts = replace(parts, low=_retold_low(frames, under, f"{where}: low"), low_hash=under["hash"])
+        return build_lam(config, parts)
+
+    model = load_model(make, folder)
     return model.eval(), parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,13 @@ from otflam.core.provenance import versions
 from otflam.core.release import save_weights
 from otflam.core.run import Run
 from otflam.core.train import check_batch, fit, launch
-from otflam.core.training import Hardware, TrainConfig
+from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.columns import stored_columns
 from otflam.lam.config import LamConfig
 from otflam.lam.features import Backbone
-from otflam.lam.health import check_health, verdict
+from otflam.lam.health import check_health, check_size, verdict
 from otflam.lam.methods import CONFIGS, KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.model import LAM
 
@@ -72,10 +73,12 @@ def train_lam(
     clips = Clips(store, model.training_offsets, (), split[0], columns)
     held_out = Clips(store, model.training_offsets, (), split[1], columns)
     # More than once a training: whether the latent matters shows early, and is what one wants to know.
-    check = partial(check_health, model, held_out, batches=2)
+    check = partial(check_health, model, held_out, *check_size(train.save_every * train.batch, 2))
     fit(model, clips, train, run, fabric, on_start, on_step, on_log, check)
     if fabric.global_rank == 0:
-        health = check_health(model, held_out)
+        health = check_health(model, held_out, *check_size(train.steps * train.batch))
+        if not all(map(math.isfinite, health.values())):
+            raise UserError("the trained model's predictions are not finite", SMALLER_STEPS)
         write_json(out / "health.json", {**health, "verdict": verdict(health)})
         save_weights(model, out)
     fabric.barrier()
@@ -87,6 +90,7 @@ def check_base(base: Path | None, store: Store, held: Sequence[int] | np.ndarray
     if base is None:
         return
     told = read_json(base / "config.json", "give the folder of a trained model")
-    seen = told["episodes"][0] if told["kind"] == KIND else told["episodes"]
-    if told["data"] == store.hash and not set(seen).isdisjoint(int(index) for index in held):
+    seen = told.get("episodes", [])  # a copy made in Python does not tell
+    seen = seen[0] if told["kind"] == KIND else seen
+    if told.get("data") == store.hash and not set(seen).isdisjoint(int(index) for index in held):
         raise UserError(f"{base} was trained on episodes that are held out here", "train it with the same --share")

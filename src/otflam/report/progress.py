@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
 LINE_SECONDS = 10.0
 """Seconds between two plain lines."""
+FIRST_SECONDS = 1.0
+"""Seconds after which somebody who waits is told that something happens."""
+
+_shown = [0.0]
+"""When something was last shown."""
+_working: list[Progress] = []
+"""What is being worked off, the latest last."""
 
 
 def say(text: str) -> None:
     """Print a line of result."""
+    _shown[0] = time.monotonic()
     print(text, flush=True)
+
+
+def hint(text: str) -> None:
+    """Print a line that is no result."""
+    _shown[0] = time.monotonic()
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def speaking(name: str) -> Generator[None]:
+    """While this lasts, nobody waits long without a line, whatever is being loaded, computed or drawn."""
+    done = threading.Event()
+    began = _shown[0] = time.monotonic()
+
+    def speak() -> None:
+        wait = FIRST_SECONDS
+        while not done.wait(0.2):
+            if time.monotonic() - _shown[0] < wait:
+                continue
+            elapsed = timedelta(seconds=round(time.monotonic() - began))
+            if not _working or not _working[-1].tell():
+                hint(f"{name}: {'starting' if wait == FIRST_SECONDS else f'working, {elapsed} so far'}")
+            wait = LINE_SECONDS
+
+    # Of the processes that train together, one speaks.
+    thread = threading.Thread(target=speak, daemon=True)
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def tell_rate(rate: float) -> str:
+    """Pieces of work in a second, or where that would be less than one, in a minute."""
+    return f"{rate:,.1f}/s" if rate >= 1 else f"{60 * rate:,.1f}/min"
 
 
 class Progress:
@@ -25,9 +73,10 @@ class Progress:
         self.label, self.unit, self.quiet = label, unit, quiet
         self._bar: Any = None
         self._done = self._first = self._total = 0
-        self._began = self._printed = time.monotonic()
+        self._began = time.monotonic()
 
     def __enter__(self) -> Progress:
+        _working.append(self)
         return self
 
     def begin(self, label: str, unit: str) -> Callable[[int, int], None]:
@@ -50,7 +99,7 @@ class Progress:
         self._stop()
         self._done = self._first = done
         self._total = total
-        self._began = self._printed = time.monotonic()
+        self._began = time.monotonic()
         if sys.stderr.isatty() and not self.quiet:
             from rich.console import Console  # late: only a terminal needs it
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -70,10 +119,19 @@ class Progress:
     def advance(self, count: int) -> None:
         self._done += count
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, rate=f"{self._rate():,.0f}/s")
-        elif time.monotonic() - self._printed > LINE_SECONDS:
-            self._printed = time.monotonic()
-            self.note(f"{self._done:,}/{self._total:,} {self.unit}, {self._rate():,.1f}/s, {self._left()} left")
+            self._bar.update(self._task, completed=self._done, rate=tell_rate(self._rate()))
+        elif time.monotonic() - _shown[0] > LINE_SECONDS:
+            self.tell()
+
+    def tell(self) -> bool:
+        """Say how far the work has come, if it is known and no bar shows it."""
+        if self._bar is not None:
+            return True
+        if not self._total:
+            return False
+        known = f", {tell_rate(self._rate())}, {self._left()} left" if self._done > self._first else ""
+        self.note(f"{self._done:,}/{self._total:,} {self.unit}{known}")
+        return True
 
     def reach(self, done: int, total: int) -> None:
         """Say how far the work has come, for work that counts by itself."""
@@ -88,11 +146,13 @@ class Progress:
         if self._bar is not None:
             self._bar.console.print(f"{self.label}: {text}", markup=False, highlight=False)
         else:
-            print(f"{self.label}: {text}", file=sys.stderr, flush=True)
+            hint(f"{self.label}: {text}")
 
     def log(self, row: dict[str, Any]) -> None:
         """A row of training metrics."""
         shown = {k: v for k, v in row.items() if isinstance(v, int | float)}
+        if 0 < shown.get("steps_per_s", 1) < 1:
+            shown["steps_per_min"] = 60 * shown.pop("steps_per_s")
         if "returns" in row:
             shown["return"] = sum(row["returns"]) / len(row["returns"])
         self.note("  ".join(f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()))
@@ -105,6 +165,7 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
+        _working.remove(self)
 
     def _stop(self) -> None:
         if self._bar is not None:

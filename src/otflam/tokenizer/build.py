@@ -15,7 +15,7 @@ from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError
 from otflam.core.nn import IMPALA
 from otflam.core.provenance import versions
-from otflam.core.release import load_weights, read_release, save_weights
+from otflam.core.release import load_model, read_release, save_weights
 from otflam.core.run import Run
 from otflam.core.train import fit, launch
 from otflam.core.training import Hardware, TrainConfig
@@ -40,9 +40,7 @@ def build_tokenizer(config: TokenizerConfig) -> MotionAutoencoder:
 def load_tokenizer(folder: Path) -> MotionAutoencoder:
     """A trained tokenizer, ready to encode."""
     config = from_json(TokenizerConfig, read_release(folder, KIND)["model"], f"{folder / 'config.json'}: model")
-    tokenizer = build_tokenizer(config)
-    load_weights(tokenizer, folder)
-    return tokenizer.eval()
+    return load_model(partial(build_tokenizer, config), folder).eval()
 
 
 def motion_clips(store: Store, config: TokenizerConfig, episodes: Sequence[int] | np.ndarray | None = None) -> Clips:
@@ -109,9 +107,23 @@ def frame_clips(
 def load_frame_tokenizer(folder: Path) -> FrameTokenizer:
     """A trained tokenizer of frames, ready to encode."""
     told = read_release(folder, FRAMES_KIND)["model"]
-    tokenizer = FrameTokenizer(from_json(FrameTokenizerConfig, told, f"{folder / 'config.json'}: model"))
-    load_weights(tokenizer, folder)
-    return tokenizer.eval()
+    config = from_json(FrameTokenizerConfig, told, f"{folder / 'config.json'}: model")
+    return load_model(partial(FrameTokenizer, config), folder).eval()
+
+
+@torch.inference_mode()
+def frame_error(tokenizer: FrameTokenizer, clips: Clips, count: int) -> float | None:
+    """Squared error of redrawn frames over their variance, on evenly spaced ones; none if all are of one colour."""
+    chosen = np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
+    error = total = squares = elements = 0.0
+    for rows in np.array_split(chosen, -(-len(chosen) // 64)):
+        images = clips.gather(rows).images(0)
+        redrawn = tokenizer.decode(tokenizer.outside(tokenizer.numbers(images)))
+        error += float((redrawn - images).square().sum())
+        total, squares = total + float(images.sum()), squares + float(images.square().sum())
+        elements += images.numel()
+    variance = squares / elements - (total / elements) ** 2
+    return error / elements / variance if variance > 0 else None
 
 
 def _train(
