@@ -43,7 +43,7 @@ def video_stream(container: InputContainer) -> VideoStream | None:
 def open_image(path: Path) -> Image.Image:
     """Open an image, whose pixels are not decoded yet."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit here is lower than Pillow's
+        warnings.simplefilter("ignore")  # of tags that nobody needs, and of a size that is judged below
         image = Image.open(path)
     if image.width * image.height > PIXELS:
         image.close()

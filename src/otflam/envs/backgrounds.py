@@ -101,15 +101,15 @@ class FolderBackgrounds(Backgrounds):
     """Clips from disk: each is one video file, or the images of one sub-folder in the order of their names."""
 
     files: tuple[tuple[Path, ...], ...]
-    everything: tuple[Path, ...]
-    """The files of both splits."""
+    everything: tuple[tuple[Path, int, int], ...]
+    """The files of both splits, with size and time: other content under these names must not be found among KEPT."""
     root: Path
     is_davis: bool
 
     @property
     def name(self) -> str:
         """With a digest of all that lies there, whichever split is shown; reading it takes a second for DAVIS."""
-        named = [(file.relative_to(self.root).as_posix(), file) for file in self.everything]
+        named = [(file.relative_to(self.root).as_posix(), file) for file, _, _ in self.everything]
         try:
             content = digest_files(named)
         except OSError as error:
@@ -127,6 +127,8 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
     root = davis_root if davis_root.is_dir() else folder.resolve()
     try:
         found = _find_clips(root)
+        every = sorted(file for files in found.values() for file in files)
+        everything = tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in every)
     except OSError as error:
         raise UserError(f"cannot list {root} ({error})", "make the folder and all in it readable") from error
     if not found:
@@ -138,7 +140,6 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
     if not titles:
         cure = "unpack all of DAVIS-2017 trainval 480p there, or rename the sub-folders if they are not DAVIS"
         raise UserError(f"{root} has none of the {split} videos of DAVIS-2017", cure)
-    everything = tuple(sorted(file for files in found.values() for file in files))
     return FolderBackgrounds(tuple(titles), tuple(found[title] for title in titles), everything, root, is_davis)
 
 
