@@ -23,6 +23,7 @@ from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.data.decoding import Frame, count_frames, read_frames
 from otflam.data.store import HEADER, Column
+from otflam.evaluate.codes import MOVING
 from otflam.motion.signal import motion
 from otflam.report.clip_sheet import Sampler, draw_clip_sheet, overlay, sheet_tile
 from otflam.report.video import writing_video
@@ -39,8 +40,6 @@ LARGEST = 3840
 """Longer side of the overlay at most; a video that is larger is shown smaller."""
 RATE = Fraction(10)
 """Frames a second of a source that has no rate."""
-MOVING = 0.25
-"""A patch moves if its energy is at least this share of the mean energy of patches; it is as in evaluate/codes.py."""
 NOISE = 1 / 255
 """Deviation of pixels in which nothing is seen to move."""
 GOOD = 0.5
