@@ -106,7 +106,7 @@ class Tally:
 
     def __init__(self, tokenizer: OTF) -> None:
         self.tokenizer, self.count, self.patches = tokenizer, 0, 0
-        self.error = self.energy = self.strength = 0.0
+        self.error = self.energy = self.moved = 0.0
         self.codes = np.zeros(tokenizer.codes)
         """How often each code occurs where something moves."""
         self.floor = noise_energy(tokenizer)
@@ -123,7 +123,7 @@ class Tally:
             # What moves is judged by all that was seen so far; noise alone is nothing that moves.
             share = seen.energy / max(self.energy / self.patches, self.floor / MOVING)
             strength = ((share - MOVING) / (1 - MOVING)).clip(0, 1)
-            self.strength += float((strength > 0).sum())
+            self.moved += float((strength > 0).sum())
             self.codes += np.bincount(seen.codes[strength > 0], minlength=len(self.codes))
             for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, strength, strict=False):
                 yield Moment(shrink(frame.whole), codes, strong)
@@ -134,7 +134,7 @@ class Tally:
 
     @property
     def moving(self) -> float:
-        return self.strength / self.patches
+        return self.moved / self.patches
 
 
 @torch.inference_mode()
