@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from selenium import webdriver
 
 import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports MuJoCo
 from otflam.data.collect import collect
@@ -104,3 +106,18 @@ def killed_and_resumed(tmp_path: Path) -> Callable[[Callable[[Path], list[str]]]
         assert weights[0] == weights[1]
 
     return check
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[webdriver.Chrome]:
+    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("needs Chromium and its driver (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    yield chrome
+    chrome.quit()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import av
 import h5py
@@ -363,13 +365,14 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
         write_video(folder / f"{number}.mkv", noise(4 + number, seed=number))
     whole, _ = importing(folder, tmp_path / "whole")
 
-    def stop(done: int, total: int) -> None:
-        assert total == 4
-        if done == 2:
+    def stop(path: Path, *rest) -> Any:
+        if path.name == "2.mkv":
             raise KeyboardInterrupt
+        return decode_video(path, *rest)
 
-    with pytest.raises(KeyboardInterrupt):
-        import_videos(folder, tmp_path / "out", config, on_progress=stop)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("otflam.data.videos.decode_video", stop)
+        import_videos(folder, tmp_path / "out", config)
     assert (tmp_path / "out/parts.jsonl").read_text().count("digests") == 2
     with pytest.raises(UserError, match="fit differ"):
         import_videos(folder, tmp_path / "out", VideoImport(size=SIZE, fit="pad"))
@@ -381,7 +384,7 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
     decoded: list[str] = []
     monkeypatch.setattr(
         "otflam.data.videos.decode_video",
-        lambda path, config: (decoded.append(path.name), decode_video(path, config))[1],
+        lambda path, *rest: (decoded.append(path.name), decode_video(path, *rest))[1],
     )
     store, _ = importing(folder, tmp_path / "out")
     assert decoded == ["2.mkv", "3.mkv"] and store.hash == whole.hash
@@ -413,10 +416,11 @@ def write_laom(path: Path, lengths: tuple[int, ...] = (5,) * 12, **changes) -> P
 
 
 def test_laom_in(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    store = import_laom(write_laom(tmp_path / "a.hdf5"), tmp_path / "out", lambda *progress: seen.append(progress))
+    seen: list[tuple[str, int, int]] = []
+    file = write_laom(tmp_path / "a.hdf5")
+    store = import_laom(file, tmp_path / "out", lambda part, unit: lambda *told: seen.append((part, *told)))
     store.check()
-    assert seen == [(done, 12) for done in range(1, 13)]
+    assert seen == [(f"read {file}", 0, 1), *((f"import {file}", done, 12) for done in range(1, 13))]
     assert [episode["return"] for episode in store.episodes] == list(range(12))
     np.testing.assert_array_equal(store.episode(10, "frames"), noise(5, seed=10))  # 10 follows 9, not 1
     assert store["actions"].max() == 1 and store["states"].shape == (60, 4)
@@ -438,16 +442,22 @@ def test_laom_round_trip(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["b.hdf5"]
 
 
+def stop_at(episode: int) -> Callable[[str, str], Callable[[int, int], None]]:
+    """What an import tells its progress to, and is stopped by."""
+
+    def reached(done: int, total: int) -> None:
+        if done == episode:
+            raise KeyboardInterrupt
+
+    return lambda part, unit: reached
+
+
 def test_laom_continues(tmp_path: Path) -> None:
     file = write_laom(tmp_path / "a.hdf5", (3, 4, 5, 6))
     whole = import_laom(file, tmp_path / "whole")
 
-    def stop(done: int, total: int) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        import_laom(file, tmp_path / "out", stop)
+        import_laom(file, tmp_path / "out", stop_at(2))
     assert import_laom(file, tmp_path / "out").hash == whole.hash
 
 

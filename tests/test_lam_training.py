@@ -101,7 +101,7 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
     torch.testing.assert_close(found[:, same], batch.at("latents", 0)[:, same], rtol=1e-3, atol=1e-3)
     assert loaded.predict(batch.frames, found).isfinite().all()
     for wrong in (batch.frames[:, :1], batch.frames[:, :, :16, :16]):
-        with pytest.raises(UserError, match=r"this model needs bytes|model trained on"):
+        with pytest.raises(UserError, match=r"give a video \[time|model trained on"):
             loaded.infer(wrong)
 
     pictures = draw_predictions_of(store.path, tmp_path / "whole", backbone, 3, 3, tmp_path / "a.png")

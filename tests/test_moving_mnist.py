@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import json
 import struct
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from otflam.core.config import from_json
+from otflam.core.config import from_json, stable_hash
 from otflam.core.errors import UserError
-from otflam.data import moving_mnist
+from otflam.data import archives, moving_mnist
 from otflam.data.moving_mnist import CLASSES, MOTION_OF, MOTIONS, MovingMNIST, draw, load_digits, make_moving_mnist
 from otflam.data.store import Store
 
@@ -189,7 +192,7 @@ def test_the_store_says_what_it_holds(npz, tmp_path):
     assert store.meta["kind"] == "moving-mnist"
     assert store.meta["digits_source"] == "digits.npz"
     assert store.meta["versions"]["numpy"] == np.__version__
-    recorded = {name: value for name, value in store.config.items() if name != "digits_digest"}
+    recorded = {name: value for name, value in store.config.items() if not name.endswith("_digest")}
     assert from_json(MovingMNIST, recorded) == config
     for episode in store.episodes:
         assert episode["motion_name"] == MOTIONS[episode["motion"]]
@@ -208,6 +211,35 @@ def test_an_interrupted_set_is_continued(npz, tmp_path):
     resumed = make_moving_mnist(config, tmp_path / "stopped")
     assert resumed.hash == make_moving_mnist(config, tmp_path / "whole").hash
     resumed.check()
+
+
+def test_other_labels_are_not_taken_for_the_same(npz, tmp_path):
+    config = MovingMNIST(sequences=6, frames=4, size=32, digits=npz)
+    store = make_moving_mnist(config, tmp_path / "out")
+    assert make_moving_mnist(config, tmp_path / "out").hash == store.hash
+    meta = json.loads((tmp_path / "out/meta.json").read_text())
+    for name in ("labels_digest", "digest"):  # as an older version left it
+        meta["config"].pop(name, None), meta.pop(name, None)
+    (tmp_path / "out/meta.json").write_text(json.dumps(meta | {"digest": stable_hash(meta)}))
+    assert make_moving_mnist(config, tmp_path / "out").hash == store.hash
+    save(Path(npz), IMAGES, (LABELS + 1) % 10)
+    with pytest.raises(UserError, match="already holds a data set"):
+        make_moving_mnist(config, tmp_path / "out")
+
+
+def test_archives_that_unpack_to_far_more_are_refused(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for number in range(9):
+            with archive.open(f"{number}.npy", "w") as file:
+                file.write(bytes(1 << 27))
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"a\.npz unpacks to 1\.2 GB"):
+        load_digits(str(tmp_path / "a.npz"), train=True)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+    monkeypatch.setattr(archives, "LARGEST", 10_000)
+    with pytest.raises(UserError, match=r"idx3-ubyte\.gz unpacks to more than"):
+        load_digits(str(write_idx(tmp_path, "train", ".gz")), train=True)
 
 
 @pytest.mark.parametrize(

@@ -144,21 +144,6 @@ def test_models_that_cannot_be_shown(runs: Path, tmp_path: Path) -> None:
     assert len(told) == 1 and told[0].startswith("left out broken: ")
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[webdriver.Chrome]:
-    browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("needs Chromium and its driver (Debian: chromium, chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
-
-
 @pytest.fixture
 def opened(chromium: webdriver.Chrome, page: Path) -> Iterator[webdriver.Chrome]:
     """The page in a browser; nothing may be said on its console."""

@@ -177,7 +177,7 @@ def test_the_python_interface(store: Store, otf: OTF, tmp_path: Path) -> None:
     assert torch.equal(tokenizer.factors(clips).occupancy.argmax(1), codes)
     signal, redrawn = again.reconstruct(clips)
     assert signal.shape == redrawn.shape == (5, 3, 12, 12)
-    with pytest.raises(UserError, match=r"needs frames at \[0, 2\] with 3"):
+    with pytest.raises(UserError, match=r"with frames at \[0, 2\]"):
         tokenizer.encode(clips[:, :1])
     whole = Tokenizer(build_tokenizer(dataclasses.replace(SMALL, method="monolithic", whole=8)))
     assert whole.encode(clips).shape == (5, 4, 4)

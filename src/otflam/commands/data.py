@@ -144,9 +144,11 @@ class ImportVideos:
     def run(self) -> None:
         from otflam.data.videos import import_videos
 
-        with Progress(f"import {self.source}", "videos") as bar:
-            store = import_videos(self.source, self.out, self.options, bar.note, bar.reach)
+        with Progress(f"import {self.source}", "MB") as bar:
+            store = import_videos(self.source, self.out, self.options, bar.note, bar.part)
         describe(store)
+        for entry in store.meta["skipped"]:
+            say(f"skipped {entry['source']}: {entry['reason']}")
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class ImportLAOM:
         from otflam.data.laom import import_laom
 
         with Progress(f"import {self.file}", "episodes") as bar:
-            store = import_laom(self.file, self.out, bar.reach)
+            store = import_laom(self.file, self.out, bar.part)
         describe(store)
 
 

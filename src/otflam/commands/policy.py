@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -224,6 +225,5 @@ class PolicyRun(Playing):
                 env, load_agent_for(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1)
             )
         env.close()
-        rate = float(ControlEnv.metadata["render_fps"])
-        write_video(episode.frames, rate, self.video)
+        write_video(episode.frames, Fraction(ControlEnv.metadata["render_fps"]), self.video)
         say(f"return {episode.rewards.sum():.1f} in {len(episode.rewards)} steps: {self.video}")

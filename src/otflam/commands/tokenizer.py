@@ -184,10 +184,14 @@ class Tokenize:
     """Folder of a trained tokenizer; by default the one that comes with the package."""
 
     def run(self) -> None:
-        from otflam.experiments.tokenize import tokenize_video
+        with Progress(f"tokenize {self.video}", "frames") as bar:
+            bar.note("loading the tokenizer")  # at once, for it takes seconds
+            from otflam.experiments.tokenize import tokenize_video, verdict
 
-        for path in tokenize_video(self.video, self.out, self.tokenizer):
+            found = tokenize_video(self.video, self.out, self.tokenizer, bar.reach)
+        for path in found.paths:
             say(f"wrote {path}")
+        say(verdict(found, self.video, self.tokenizer is not None))
 
 
 @dataclass(frozen=True)

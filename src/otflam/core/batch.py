@@ -5,12 +5,19 @@ Axes: b clips, k frames of a clip, h w c pixels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+
+from otflam.core.errors import UserError
+
+T = TypeVar("T")
+BATCH = 64
+"""Clips that are worked on at once where nobody says how many."""
 
 
 class Batch(NamedTuple):
@@ -38,3 +45,39 @@ class Batch(NamedTuple):
 
     def at(self, column: str, offset: int) -> Tensor:
         return self.columns[column][:, self.offsets.index(offset)]
+
+
+def clip_batches(frames: np.ndarray | Tensor, offsets: tuple[int, ...]) -> Iterator[Batch]:
+    """Check frames that somebody gives, and cut a video into all its clips; clips are taken as they are."""
+    if not isinstance(frames, np.ndarray | Tensor):
+        raise UserError(f"frames in a {type(frames).__name__}", "give an array of numpy or torch, or a video's path")
+    kind = str(frames.dtype).removeprefix("torch.")
+    if kind != "uint8":
+        raise UserError(f"frames of type {kind}", "give bytes from 0 to 255 (uint8): a fraction would be cut to 0")
+    whole = torch.from_numpy(np.ascontiguousarray(frames)) if isinstance(frames, np.ndarray) else frames
+    if whole.ndim not in (4, 5) or 0 in whole.shape or (whole.ndim == 5 and whole.shape[1] != len(offsets)):
+        raise UserError(
+            f"frames of shape {list(whole.shape)}",
+            f"give a video [time, height, width, channel], or clips [clip, {len(offsets)}, height, width, channel] "
+            f"with frames at {list(offsets)}",
+        )
+    if whole.ndim == 5:
+        yield from (Batch(part, offsets, {}) for part in whole.split(BATCH))
+        return
+    anchors = torch.arange(-min(offsets[0], 0), len(whole) - max(offsets[-1], 0))
+    if not len(anchors):
+        raise UserError(f"a video of {len(whole)} frames", f"a clip has frames at {list(offsets)}")
+    for part in anchors.split(BATCH):
+        yield Batch(whole[part[:, None] + torch.tensor(offsets)], offsets, {})
+
+
+def windows(items: Iterable[T], span: int, size: int) -> Iterator[list[T]]:
+    """Cut a stream into overlapping parts: each begins with the last `span` items before it and has `size` new ones."""
+    held: list[T] = []
+    for item in items:
+        held.append(item)
+        if len(held) == span + size:
+            yield held
+            held = held[size:]
+    if len(held) > span:
+        yield held

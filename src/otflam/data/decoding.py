@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -22,10 +23,13 @@ from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from otflam.core.errors import UserError
+from otflam.core.media import DAMAGED, open_image, open_video, reason, video_stream
 from otflam.data.options import VideoImport
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 """Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
+LONGEST = 16
+"""How much longer one side of a pixel, or of a frame that is shown whole, may be than the other."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Origin:
 
     codec: str
     lossy: bool
-    fps: float | None
+    fps: Fraction | None
     size: tuple[int, int]
 
 
@@ -73,48 +77,88 @@ class Picture:
     """Quarter turns counter-clockwise that show it upright."""
     aspect: float = 1.0
     """Width of a source pixel over its height."""
+    place: float = 0.0
+    """How much of the source lies before it, as far as the source says."""
 
 
-def decode_video(path: Path, config: VideoImport) -> tuple[UInt8[np.ndarray, "t size size 3"], VideoFacts]:
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a video that is passed on, not kept."""
+
+    small: UInt8[np.ndarray, "h w 3"]
+    """At the size that was asked for."""
+    whole: Image.Image
+    """As the source shows it: upright, with square pixels, at its own resolution."""
+    fps: Fraction | None
+
+
+def decode_video(
+    path: Path, config: VideoImport, on_place: Callable[[float], None] = lambda place: None
+) -> tuple[UInt8[np.ndarray, "t size size 3"], VideoFacts]:
     """Read a video file or image folder as square frames, or raise UnusableVideoError with the reason."""
-    pictures = _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
     # A bytearray grows in place: a list of frames would need their memory twice when it is joined.
     pixels, kept, count, origin, start, end = bytearray(), [], 0, None, Fraction(), Fraction()
-    for count, (picture, keep) in enumerate(_mark_nearest(pictures, config.fps), start=1):
+    for count, (picture, keep) in enumerate(_mark_nearest(_pictures(path, config), config.fps), start=1):
         origin = picture.origin if origin is None or picture.origin.lossy else origin
         start, end = (picture.time if count == 1 else start), picture.time
+        on_place(picture.place)
         if keep:
-            square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
-            pixels += np.rot90(square, picture.turns).tobytes()
+            with _naming(path):
+                square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
+                pixels += np.rot90(square, picture.turns).tobytes()
             kept.append(count - 1)
     if origin is None or len(kept) < config.min_frames:
         number = f"{len(kept)} frame{'s' * (len(kept) != 1)}" + (f" at {config.fps:g} fps" if config.fps else "")
         few = "a transition needs at least 2" if len(kept) < 2 else f"fewer than the {config.min_frames} asked for"
         raise UnusableVideoError(path, number, few)
-    missing = round((end - start) * Fraction(origin.fps or 0)) + 1 - count
+    missing = round((end - start) * (origin.fps or 0)) + 1 - count
     missing = missing if missing > 1 + count // 50 else 0  # rates and time stamps are rounded
     frames = np.frombuffer(pixels, np.uint8).reshape(-1, config.size, config.size, 3)
-    return frames, VideoFacts(origin.codec, origin.lossy, origin.fps, origin.size, count, missing, tuple(kept))
+    fps = float(origin.fps) if origin.fps else None
+    return frames, VideoFacts(origin.codec, origin.lossy, fps, origin.size, count, missing, tuple(kept))
 
 
-def read_frames(path: Path, shorter: int, step: int) -> tuple[UInt8[np.ndarray, "t h w 3"], float]:
-    """All frames of a video file or image folder, and their rate (10 if unknown), with the aspect kept.
+def read_frames(path: Path, shorter: int, step: int) -> Iterator[Frame]:
+    """The frames of a video file or image folder, one by one, with the aspect kept.
 
     The shorter side becomes `shorter` pixels and the longer one a multiple of `step`.
     """
     if not path.exists():
         raise UserError(f"{path} does not exist", "give a video file or a folder of images")
-    frames, rate = [], None
-    config = VideoImport()
-    for picture in _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config):
-        image, rate = picture.load(), picture.origin.fps
-        width, height = image.width * picture.aspect, float(image.height)
-        scale = shorter / min(width, height)
-        size = [max(1, round(side * scale / step)) * step for side in (width, height)]
-        frames.append(np.rot90(np.asarray(image.resize((size[0], size[1]), Image.Resampling.BILINEAR)), picture.turns))
-    if not frames:
+    first = None
+    for number, picture in enumerate(_pictures(path, VideoImport())):
+        with _naming(path):
+            image = picture.load()
+            width, height = image.width * picture.aspect, float(image.height)
+            first = first or (width, height)
+            if (width, height) != first:
+                sizes = [f"{a:.0f}×{b:.0f}" for a, b in ((width, height), first)]
+                raise UnusableVideoError(path, f"frame {number} is {sizes[0]}", f"those before it are {sizes[1]}")
+            if max(first) > LONGEST * min(first):
+                raise UnusableVideoError(path, f"frames of {width:.0f}×{height:.0f}", f"at most {LONGEST}:1 is read")
+            scale = shorter / min(first)
+            size = [max(1, round(side * scale / step)) * step for side in first]
+            small = image.resize((size[0], size[1]), Image.Resampling.BILINEAR)
+            frame = Frame(np.rot90(np.asarray(small), picture.turns), _upright(image, picture), picture.origin.fps)
+        yield frame
+    if first is None:
         raise UserError(f"{path} has no frames", "give a video file or a folder of images")
-    return np.stack(frames), rate or 10.0
+
+
+def _upright(image: Image.Image, picture: Picture) -> Image.Image:
+    if picture.aspect != 1:
+        image = image.resize((max(1, round(image.width * picture.aspect)), image.height), Image.Resampling.BILINEAR)
+    return image.rotate(90 * picture.turns, expand=True) if picture.turns else image
+
+
+def count_frames(path: Path) -> int:
+    """About how many frames a source has: what its header says, or else its packets, which are not decoded."""
+    with _naming(path):
+        if path.is_dir():
+            return len(list_images(path))
+        with open_video(path) as container:
+            stream = video_stream(container)
+            return 0 if stream is None else stream.frames or sum(packet.size > 0 for packet in container.demux(stream))
 
 
 def _mark_nearest(pictures: Iterator[Picture], fps: float | None) -> Iterator[tuple[Picture, bool]]:
@@ -152,29 +196,44 @@ def fit_square(image: Image.Image, size: int, fit: str, aspect: float = 1.0) -> 
     return np.asarray(canvas)
 
 
+def _pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
+    with _naming(path):
+        yield from _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
+
+
+@contextmanager
+def _naming(path: Path) -> Generator[None]:
+    """Turn what is raised over one damaged source into a line that names it."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise UnusableVideoError(path, "is not a readable video", reason(error)) from None
+
+
 def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
     """Decode a file's first video stream."""
     number = 0
     try:
-        # The white list keeps a playlist in the folder from opening network addresses.
-        with av.open(str(path.resolve()), options={"protocol_whitelist": "file"}) as container:
-            # ffmpeg draws any .txt as a terminal.
-            if not container.streams.video or container.format.name == "tty":
+        with open_video(path) as container:
+            if (stream := video_stream(container)) is None:
                 raise UnusableVideoError(path, "no video stream", "it is no video")
-            stream = container.streams.video[0]
-            stream.thread_type = "AUTO"
             rate = stream.average_rate or stream.guessed_rate
             if config.fps and (not rate or rate < 0.99 * config.fps):
                 slow = f"{float(rate):g} fps, slower than the {config.fps:g} asked for" if rate else "no frame rate"
                 raise UnusableVideoError(path, slow, "frames are never invented, choose a lower --fps or none")
-            aspect = float(stream.sample_aspect_ratio or 1)
+            aspect = stream.sample_aspect_ratio or Fraction(1)
+            if not Fraction(1, LONGEST) <= aspect <= LONGEST:
+                shape = f"{aspect.numerator}:{aspect.denominator}"
+                raise UnusableVideoError(path, f"its pixels are {shape}", "re-encode it with square ones")
+            seconds = (container.duration or 0) / av.time_base
             for number, frame in enumerate(container.decode(stream)):
                 turns = round(frame.rotation / 90) % 4
                 size = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-                origin = Origin(stream.codec.canonical_name, _is_lossy(stream), float(rate) if rate else None, size)
+                origin = Origin(stream.codec.canonical_name, _is_lossy(stream), rate or None, size)
                 stamped = frame.pts is not None and frame.time_base
                 time = frame.pts * frame.time_base if stamped else Fraction(number) / (rate or 1)
-                yield Picture(frame.to_image, origin, time, turns, aspect)
+                place = min(max(float(time) / seconds, 0.0), 1.0) if seconds > 0 else 0.0
+                yield Picture(frame.to_image, origin, time, turns, float(aspect), place)
     except av.FFmpegError as error:
         where = f"cannot be decoded after frame {number}" if number else "is not a readable video"
         raise UnusableVideoError(path, where, error.strerror or str(error)) from None
@@ -191,22 +250,28 @@ def _is_lossy(stream: VideoStream) -> bool:
     return not codec.lossless
 
 
+def list_images(folder: Path) -> list[Path]:
+    """A folder's images in natural order."""
+    files = [file for file in folder.iterdir() if file.suffix.lower() in IMAGES and not file.name.startswith(".")]
+    return sorted(files, key=lambda file: natural_key(file.name))
+
+
 def _folder_pictures(folder: Path, config: VideoImport) -> Iterator[Picture]:
-    """Open a folder's images in natural order."""
+    """Open a folder's images one by one."""
     if config.fps:
         raise UnusableVideoError(folder, "image folders have no frame rate", "import them without --fps")
-    files = [file for file in folder.iterdir() if file.suffix.lower() in IMAGES and not file.name.startswith(".")]
-    for file in sorted(files, key=lambda file: natural_key(file.name)):
+    files = list_images(folder)
+    for number, file in enumerate(files):
         try:
-            with Image.open(file) as opened:
+            with open_image(file) as opened:
                 if opened.mode.startswith(("I", "F")):  # Pillow would clip these to white
                     raise UnusableVideoError(folder, f"{file.name} has more than 8 bits", "convert the images")
                 codec = (opened.format or "").lower()
                 image = ImageOps.exif_transpose(opened).convert("RGB")
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise UnusableVideoError(folder, f"{file.name} is not a readable image", str(error)) from None
-        lossy = codec in ("jpeg", "mpo", "webp")
-        yield Picture(lambda image=image: image, Origin(codec, lossy, None, image.size))
+        except DAMAGED as error:
+            raise UnusableVideoError(folder, f"{file.name} is not a readable image", reason(error)) from None
+        origin = Origin(codec, codec in ("jpeg", "mpo", "webp"), None, image.size)
+        yield Picture(lambda image=image: image, origin, place=number / len(files))
 
 
 def natural_key(name: str) -> tuple[list[str | int], str]:

@@ -6,16 +6,16 @@ Axes: n labelled frames, a action values.
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from otflam.core.digests import digest_file
 from otflam.core.errors import UserError
+from otflam.data.archives import read_arrays
 
 Labels = tuple[np.ndarray, np.ndarray]
 """Numbers of the labelled frames int64 [n], and their actions float32 [n, a]."""
@@ -50,9 +50,9 @@ def read_actions(path: Path, aliases: list[tuple[str, str, str]]) -> Actions:
     if path.suffix.lower() not in readers:
         raise UserError(f"{path} is no actions file", "give a .csv or .npz")
     try:
-        digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        digest = digest_file(path)
         names, tables = readers[path.suffix.lower()](path)
-    except (OSError, ValueError, csv.Error, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{path} cannot be read", str(error)) from None
     known: dict[str, list[str]] = {}
     for level in (2, 1, 0):  # a source's own name hides the same short name of another
@@ -110,23 +110,19 @@ def _number(kind: Any, cell: str, where: str, cure: str) -> Any:
 def _read_npz(path: Path) -> tuple[tuple[str, ...], dict[str, Labels]]:
     tables: dict[str, Labels] = {}
     width = 0
-    if not zipfile.is_zipfile(path):
-        raise UserError(f"{path} is not an .npz file", "write it with numpy.savez")
-    # Opened here, because numpy leaves a damaged file open.
-    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-        for video in file.files:
-            where, table = f"{path}: array {video!r}", file[video]
-            if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-                raise UserError(f"{where} is {table.dtype}{list(table.shape)}", "expected numbers [frames, actions]")
-            if width not in (0, table.shape[1]):
-                raise UserError(f"{where} has {table.shape[1]} action values", f"those before it have {width}")
-            width = table.shape[1]
-            with np.errstate(over="ignore"):
-                table = table.astype(np.float32)
-            frames = np.flatnonzero(~np.isnan(table).all(axis=1))
-            if len(bad := frames[~np.isfinite(table[frames]).all(axis=1)]):
-                raise UserError(f"{where} row {bad[0]} is not finite", "only whole rows of NaN mean 'no label'")
-            tables[video] = (frames, table[frames])
+    for video, table in read_arrays(path).items():
+        where = f"{path}: array {video!r}"
+        if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
+            raise UserError(f"{where} is {table.dtype}{list(table.shape)}", "expected numbers [frames, actions]")
+        if width not in (0, table.shape[1]):
+            raise UserError(f"{where} has {table.shape[1]} action values", f"those before it have {width}")
+        width = table.shape[1]
+        with np.errstate(over="ignore"):
+            table = table.astype(np.float32)
+        frames = np.flatnonzero(~np.isnan(table).all(axis=1))
+        if len(bad := frames[~np.isfinite(table[frames]).all(axis=1)]):
+            raise UserError(f"{where} row {bad[0]} is not finite", "only whole rows of NaN mean 'no label'")
+        tables[video] = (frames, table[frames])
     if not width:
         raise UserError(f"{path} has no arrays", "save one array [frames, actions] under each video's name")
     return tuple(f"action{index}" for index in range(width)), tables

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from otflam.core.digests import Reached, digest_file, megabytes
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.core.provenance import versions
@@ -22,9 +23,13 @@ from otflam.data.writing import StoreWriter, finished_store
 ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
 """Our column, the element type and the number of axes of each array of a trajectory."""
 LOW, HIGH = -1.0, 1.0
+LARGEST = 1 << 32
+"""Bytes of one array: a trajectory is read whole."""
 
 
-def import_laom(file: Path, out: Path, on_progress: Callable[[int, int], None] | None = None) -> Store:
+def import_laom(
+    file: Path, out: Path, on_part: Callable[[str, str], Reached] = lambda label, unit: lambda done, total: None
+) -> Store:
     """Copy a LAOM file into a store, one trajectory at a time; run again to continue an interrupted import."""
     if not file.is_file():
         raise UserError(f"{file} does not exist", "give a LAOM .hdf5 file")
@@ -35,19 +40,20 @@ def import_laom(file: Path, out: Path, on_progress: Callable[[int, int], None] |
             groups = _groups(root, file)
             columns = _columns(groups, file)
             facts = _root_facts(root, columns["frames"], file)
-        plan = {"file": file.name, "bytes": file.stat().st_size}
+        size = file.stat().st_size
+        digest = digest_file(file, megabytes(size, on_part(f"read {file}", "MB")))
+        plan = {"file": file.name, "bytes": size, "digest": digest}
         if (store := finished_store(out, plan)) is not None:
             return store
         writer = StoreWriter(out, columns, plan, lock=True)
         writer.drop_damaged()
-        done = writer.done()
+        done, reached = writer.done(), on_part(f"import {file}", "episodes")
         for index, group in enumerate(groups):
             if index not in done:
                 with _reading(file):
                     rows, info = _trajectory(group, file)
                 writer.append(index, rows, info)
-            if on_progress:
-                on_progress(index + 1, len(groups))
+            reached(index + 1, len(groups))
     episodes = writer.done().values()
     total = sum(episode["length"] for episode in episodes) * math.prod(columns["actions"].shape)
     changed = sum(episode["actions_clipped"] for episode in episodes)
@@ -91,7 +97,7 @@ def _reading(file: Path) -> Generator[None]:
     """Turn what h5py raises over a damaged file into one clear line."""
     try:
         yield
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise UserError(f"{file} is not a readable HDF5 file ({error})", "download or copy it again") from None
 
 
@@ -109,14 +115,9 @@ def _columns(groups: list[Any], file: Path) -> dict[str, Column]:
     """Check the layout of every trajectory before anything is copied, and return the columns they share."""
     columns: dict[str, Column] = {}
     for group in groups:
-        where, lengths = f"{file}: trajectory {group.name.strip('/')}", set()
+        where, lengths = f"{file}: trajectory {(group.name or '?').strip('/')}", set()
         for name, (column, dtype, axes) in ARRAYS.items():
-            if name not in group:
-                raise UserError(f"{where} has no {name!r}", f"LAOM's have {', '.join(ARRAYS)}")
-            array = group[name]
-            if array.dtype != dtype or array.ndim != axes or (name == "obs" and array.shape[-1] != 3):
-                expected = f"{dtype}[t, h, w, 3]" if name == "obs" else f"{dtype}[t, n]"
-                raise UserError(f"{where}: {name} is {array.dtype}{list(array.shape)}", f"expected {expected}")
+            array = _array(group, name, dtype, axes, where)
             spec = Column(dtype, tuple(array.shape[1:]))
             if columns.setdefault(column, spec) != spec:
                 raise UserError(f"{where}: {name} is {spec.shape}", f"those before it are {columns[column].shape}")
@@ -124,6 +125,20 @@ def _columns(groups: list[Any], file: Path) -> dict[str, Column]:
         if len(lengths) > 1 or max(lengths) < 2:
             raise UserError(f"{where} has arrays of length {sorted(lengths)}", "expected one length of at least 2")
     return columns
+
+
+def _array(group: Any, name: str, dtype: str, axes: int, where: str) -> Any:
+    """One array of a trajectory, not read yet."""
+    if name not in group:
+        raise UserError(f"{where} has no {name!r}", f"LAOM's have {', '.join(ARRAYS)}")
+    array, expected = group[name], f"{dtype}[t, h, w, 3]" if name == "obs" else f"{dtype}[t, n]"
+    if not isinstance(array, _h5py().Dataset) or array.shape is None:
+        raise UserError(f"{where}: {name} is no array", f"expected {expected}")
+    if array.dtype != dtype or array.ndim != axes or (name == "obs" and array.shape[-1] != 3) or 0 in array.shape:
+        raise UserError(f"{where}: {name} is {array.dtype}{list(array.shape)}", f"expected {expected}")
+    if array.nbytes > LARGEST:  # a few bytes can promise any number of rows that were never written
+        raise UserError(f"{where}: {name} has {array.nbytes / 1e9:,.1f} GB", f"at most {LARGEST / 1e9:.1f} GB are read")
+    return array
 
 
 def _trajectory(group: Any, file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -136,7 +151,8 @@ def _trajectory(group: Any, file: Path) -> tuple[dict[str, np.ndarray], dict[str
         "actions_clipped": int((clipped != rows["actions"]).sum()),
     }
     if "original_traj_idx" in group.attrs:  # files of labelled subsets say where each came from
-        info["original"] = int(group.attrs["original_traj_idx"])
+        where = f"{file}: original_traj_idx of {group.name.strip('/')}"
+        info["original"] = int(_number(group.attrs["original_traj_idx"], where) or 0)
     return {**rows, "actions": clipped}, info
 
 
@@ -155,6 +171,9 @@ def _root_facts(root: Any, frames: Column, file: Path) -> dict[str, Any]:
     size = attributes.get("img_hw", frames.shape[0])
     if {size} != set(frames.shape[:2]):
         raise UserError(f"{file}: img_hw is {size}, obs are {frames.shape}", "expected square frames of that size")
+    for name in ("domain_name", "task_name", "difficulty", "split", "dynamic"):
+        if not isinstance(value := attributes.get(name), str | bool | int | None):
+            raise UserError(f"{file}: the attribute {name} is {value!r}", "expected a word, or true or false")
     domain, task = attributes.get("domain_name"), attributes.get("task_name")
     return {
         "task": f"{domain}-{task}" if domain and task else None,

@@ -9,12 +9,9 @@ Axes: t frames, 2 = (row, column), n images. Positions are in pixels, a pixel's 
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import importlib.metadata
 import importlib.util
 import math
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,8 +25,9 @@ from jaxtyping import Float, UInt8
 from otflam.core.config import to_json
 from otflam.core.errors import UserError, require_name
 from otflam.core.provenance import versions
+from otflam.data.archives import read_arrays, read_bytes
 from otflam.data.options import MovingMNIST
-from otflam.data.store import Column, Store
+from otflam.data.store import Column, Store, digest
 from otflam.data.writing import StoreWriter, finished_store
 
 Split = Literal["train", "transfer"]
@@ -84,9 +82,12 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
     images, labels = load_digits(config.digits, config.split == "train")
     source = name_source(config.digits, config.split == "train")
     orders = {digit: _shuffle_class(config, labels, digit, source) for digit in CLASSES[config.split]}
-    plan = to_json(config) | {"digits_digest": hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()}
+    older = to_json(config) | {"digits_digest": digest(images.tobytes())}
+    plan = older | {"labels_digest": digest(labels.tobytes())}
     if (store := finished_store(out, plan)) is not None:
         return store
+    if (store := finished_store(out, older)) is not None and _same_instances(store, config, orders):
+        return store  # made before labels had a digest, and from the same ones: they only choose the instances
     columns = {"frames": Column("uint8", (config.size, config.size, 1))}
     writer = StoreWriter(out, columns, plan, slot=config.frames, lock=True)
     writer.drop_damaged()
@@ -95,8 +96,7 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
     for index in range(count):
         if index not in done:
             digit, motion = _assign(config, index)
-            # A digit comes round every len(orders) sequences, so no image is repeated before its class is used up.
-            instance = int(orders[digit][index // len(orders) % len(orders[digit])])
+            instance = _instance(orders, digit, index)
             name, image = MOTIONS[motion], images[instance]
             frames = draw(image, name, _draw_start(config, index, image, name), config.frames, config.size)
             info = {"digit": digit, "motion": motion, "motion_name": name, "instance": instance}
@@ -105,6 +105,16 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
             on_progress(index + 1, count)
     about = {"kind": "moving-mnist", "motions": MOTIONS, "digits_source": source, "versions": versions("numpy")}
     return writer.finish(about, count)
+
+
+def _instance(orders: dict[int, np.ndarray], digit: int, index: int) -> int:
+    """The image of a sequence's digit; none is repeated before its class is used up."""
+    return int(orders[digit][index // len(orders) % len(orders[digit])])
+
+
+def _same_instances(store: Store, config: MovingMNIST, orders: dict[int, np.ndarray]) -> bool:
+    chosen = [_instance(orders, _assign(config, index)[0], index) for index in range(len(store))]
+    return chosen == [episode["instance"] for episode in store.episodes]
 
 
 def _check(config: MovingMNIST) -> None:
@@ -218,7 +228,7 @@ def load_digits(source: str | None, train: bool) -> tuple[UInt8[np.ndarray, "n 2
     named = " and ".join(map(str, files))
     try:
         images, labels = _read_files(files)
-    except (OSError, EOFError, TypeError, ValueError, KeyError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, KeyError, OverflowError, zlib.error) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"cannot read digits from {named} ({reason})", "restore the file or name another") from None
     if labels.ndim != 1 or not labels.size or images.shape != (labels.size, 28, 28) or images.dtype != np.uint8:
@@ -262,15 +272,15 @@ def _read_files(files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
     if len(files) == 2:
         return _read_idx(files[0], 3), _read_idx(files[1], 1)
     if files[0].suffix == ".npz":
-        with files[0].open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            return arrays["images"], arrays["labels"]
+        arrays = read_arrays(files[0])
+        return arrays["images"], arrays["labels"]
     if files[0].suffix == ".csv":
         return _read_csv(files[0])
     raise ValueError("it is neither .csv nor .npz; for IDX files name their folder")
 
 
 def _read_idx(file: Path, axes: int) -> np.ndarray:
-    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    data = read_bytes(file)
     if data[:4] != bytes((0, 0, 8, axes)):
         raise ValueError(f"{file.name} is not an IDX file of unsigned bytes with {axes} axes")
     shape = np.frombuffer(data, ">u4", axes, offset=4)

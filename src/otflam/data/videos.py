@@ -10,14 +10,16 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from otflam.core.config import to_json
+from otflam.core.digests import MEGABYTE, Reached, digest_file, digest_files, megabytes
 from otflam.core.errors import UserError
 from otflam.core.provenance import versions
-from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, natural_key
-from otflam.data.labels import read_actions
+from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, list_images, natural_key
+from otflam.data.labels import Actions, read_actions
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
@@ -36,6 +38,15 @@ class Source:
     path: Path
     bytes: int
 
+    def digest(self, on_bytes: Callable[[int], None]) -> str | None:
+        """Names its content; none if it cannot be read, which is told when its turn comes."""
+        try:
+            if not self.path.is_dir():
+                return digest_file(self.path, on_bytes)
+            return digest_files(((file.name, file) for file in list_images(self.path)), on_bytes)
+        except OSError:
+            return None
+
     @property
     def aliases(self) -> tuple[str, str, str]:
         """Names by which an actions file may call this source, the most exact first."""
@@ -48,7 +59,7 @@ def import_videos(
     out: Path,
     config: VideoImport,
     report: Callable[[str], None] = LOG.warning,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_part: Callable[[str, str], Reached] = lambda label, unit: lambda done, total: None,
 ) -> Store:
     """Turn every video and image folder under `folder` into an episode; run again to continue an interrupted import."""
     _check(config)
@@ -57,28 +68,15 @@ def import_videos(
     columns = {"frames": Column("uint8", (config.size, config.size, 3))}
     if actions:
         columns |= {"actions": Column("float32", (len(actions.names),)), "action_mask": Column("bool", ())}
-    files = [[source.name, source.bytes] for source in sources]
+    read = megabytes(sum(source.bytes for source in sources), on_part(f"read {folder}", "MB"))
+    files = [[source.name, source.bytes, source.digest(read)] for source in sources]
     digest = actions.digest if actions else None
     plan = {**to_json(config), "files": files, "actions_digest": digest}
     if (store := finished_store(out, plan)) is not None:
         return store
     writer = StoreWriter(out, columns, plan, lock=True)
     writer.drop_damaged()
-    done, skipped = writer.done(), []
-    for index, source in enumerate(sources):
-        if index not in done:
-            try:
-                frames, facts = decode_video(source.path, config)
-            except UnusableVideoError as error:
-                skipped.append({"source": source.name, "reason": error.reason})
-                report(f"skipped {source.name}: {error.reason}")
-            else:
-                if facts.missing:
-                    report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
-                labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
-                writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
-        if on_progress:
-            on_progress(index + 1, len(sources))
+    skipped = _import_all(sources, writer, config, actions, report, on_part(f"import {folder}", "MB"))
     if not (episodes := writer.done()):
         _withdraw(out, columns)
         raise UserError(f"nothing under {folder} can be imported", f"{skipped[0]['source']}: {skipped[0]['reason']}")
@@ -88,6 +86,37 @@ def import_videos(
     names = list(actions.names) if actions else None
     extra = {"kind": "videos", "skipped": skipped, "action_names": names, "versions": versions("av", "numpy", "pillow")}
     return writer.finish(extra, len(sources) - len(skipped))
+
+
+def _import_all(
+    sources: list[Source],
+    writer: StoreWriter,
+    config: VideoImport,
+    actions: Actions | None,
+    report: Callable[[str], None],
+    reached: Reached,
+) -> list[dict[str, str]]:
+    """Write the episodes that are missing, and say which sources cannot become one."""
+    done, skipped, total = writer.done(), [], sum(source.bytes for source in sources)
+    ends = list(accumulate(source.bytes for source in sources))
+    for index, (source, end) in enumerate(zip(sources, ends, strict=True)):
+
+        def place(share: float, left: int = end - source.bytes, size: int = source.bytes) -> None:
+            reached(int(left + share * size) // MEGABYTE, -(-total // MEGABYTE))
+
+        if index not in done:
+            try:
+                frames, facts = decode_video(source.path, config, place)
+            except UnusableVideoError as error:
+                skipped.append({"source": source.name, "reason": error.reason})
+                report(f"skipped {source.name}: {error.reason}")
+            else:
+                if facts.missing:
+                    report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
+                labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
+                writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
+        place(1.0)
+    return skipped
 
 
 def _withdraw(out: Path, columns: dict[str, Column]) -> None:

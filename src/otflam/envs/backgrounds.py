@@ -5,20 +5,20 @@ The built-in clips need no download: each is drawn from its seed. Every size sho
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
-import av
 import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 from PIL.Image import Resampling
 
+from otflam.core.digests import digest_files
 from otflam.core.errors import UserError, require_name
+from otflam.core.media import DAMAGED, open_image, open_video, reason, video_stream
 from otflam.envs.scenery import NATIVE, THEMES, film_scene
 
 SPLITS = ("train", "validation")
@@ -41,7 +41,7 @@ def open_backgrounds(source: str, split: str) -> Backgrounds:
     if source != "builtin":
         return _open_folder(Path(source).expanduser(), split)
     titles = tuple(f"builtin-{split}-{index:02d}" for index in range(60 if split == "train" else 30))
-    return BuiltinBackgrounds("builtin-v1", titles, split)
+    return BuiltinBackgrounds(titles, split)
 
 
 def ping_pong(length: int, rng: np.random.Generator, dynamic: bool) -> Iterator[int]:
@@ -55,10 +55,14 @@ def ping_pong(length: int, rng: np.random.Generator, dynamic: bool) -> Iterator[
 
 @dataclass(frozen=True)
 class Backgrounds(ABC):
-    """Numbered clips to show behind an environment; `name` stands for the set in data records."""
+    """Numbered clips to show behind an environment."""
 
-    name: str
     titles: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Stands for the set in data records."""
 
     def __len__(self) -> int:
         return len(self.titles)
@@ -97,6 +101,20 @@ class FolderBackgrounds(Backgrounds):
     """Clips from disk: each is one video file, or the images of one sub-folder in the order of their names."""
 
     files: tuple[tuple[Path, ...], ...]
+    everything: tuple[tuple[Path, int, int], ...]
+    """The files of both splits, with size and time: other content under these names must not be found among KEPT."""
+    root: Path
+    is_davis: bool
+
+    @property
+    def name(self) -> str:
+        """With a digest of all that lies there, whichever split is shown; reading it takes a second for DAVIS."""
+        named = [(file.relative_to(self.root).as_posix(), file) for file, _, _ in self.everything]
+        try:
+            content = digest_files(named)
+        except OSError as error:
+            raise UserError(f"cannot read {error.filename} ({error.strerror})", "make it readable") from error
+        return f"folder:{'davis-' * self.is_davis}{self.root.name}:{content[:12]}"
 
     def draw(self, index: int, size: int) -> Iterator[Image.Image]:
         return (frame.resize((size, size), Resampling.BICUBIC) for frame in _read_frames(self.files[index]))
@@ -109,9 +127,8 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
     root = davis_root if davis_root.is_dir() else folder.resolve()
     try:
         found = _find_clips(root)
-        sizes = sorted(
-            (file.relative_to(root).as_posix(), file.stat().st_size) for clip in found for file in found[clip]
-        )
+        every = sorted(file for files in found.values() for file in files)
+        everything = tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in every)
     except OSError as error:
         raise UserError(f"cannot list {root} ({error})", "make the folder and all in it readable") from error
     if not found:
@@ -123,9 +140,7 @@ def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
     if not titles:
         cure = "unpack all of DAVIS-2017 trainval 480p there, or rename the sub-folders if they are not DAVIS"
         raise UserError(f"{root} has none of the {split} videos of DAVIS-2017", cure)
-    digest = hashlib.sha256(repr(sizes).encode()).hexdigest()[:12]
-    name = f"folder:{'davis-' * is_davis}{root.name}:{digest}"
-    return FolderBackgrounds(name, tuple(titles), tuple(found[title] for title in titles))
+    return FolderBackgrounds(tuple(titles), tuple(found[title] for title in titles), everything, root, is_davis)
 
 
 def _find_clips(root: Path) -> dict[str, tuple[Path, ...]]:
@@ -153,22 +168,22 @@ def _read_frames(files: tuple[Path, ...]) -> Iterator[Image.Image]:
 
 def _read_image(path: Path) -> Image.Image:
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             return image.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UserError(f"cannot read the image {path} ({error})", "replace the file or remove it") from error
+    except DAMAGED as error:
+        raise UserError(f"cannot read the image {path} ({reason(error)})", "replace the file or remove it") from error
 
 
 def _decode_video(path: Path) -> Iterator[Image.Image]:
     try:
-        with av.open(str(path)) as container:
-            frame = None
-            for frame in container.decode(video=0):
+        with open_video(path) as container:
+            frame, stream = None, video_stream(container)
+            for frame in container.decode(stream) if stream is not None else ():
                 yield frame.to_image()
             if frame is None:
                 raise ValueError("it has no frames")
-    except (av.FFmpegError, OSError, ValueError, IndexError) as error:
-        raise UserError(f"cannot decode the video {path} ({error})", "re-encode it as mp4, or remove it") from error
+    except DAMAGED as error:
+        raise UserError(f"cannot decode the video {path} ({reason(error)})", "re-encode it or remove it") from error
 
 
 @dataclass(frozen=True)
@@ -176,6 +191,10 @@ class BuiltinBackgrounds(Backgrounds):
     """Clips drawn from their seeds: the same bits in every process."""
 
     split: str
+
+    @property
+    def name(self) -> str:
+        return "builtin-v1"
 
     def draw(self, index: int, size: int) -> Iterator[Image.Image]:
         seeds = np.random.SeedSequence([20260, SPLITS.index(self.split), range(len(self))[index]])

@@ -1,83 +1,176 @@
-"""Any video as motion codes, with the tokenizer that comes with the package or another."""
+"""Any video as motion codes, with the tokenizer that comes with the package or another.
+
+Frames are passed on as they are decoded: the memory does not grow with the video.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from PIL import Image
 
-from otflam.core.batch import Batch
+from otflam.core.batch import windows
+from otflam.core.digests import Reached
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
-from otflam.data.decoding import read_frames
-from otflam.report.video import write_video
-from otflam.report.vocabulary import draw_grid, show_codes
+from otflam.data.decoding import Frame, count_frames, read_frames
+from otflam.data.store import HEADER, Column
+from otflam.evaluate.codes import MOVING
+from otflam.motion.signal import motion
+from otflam.report.clip_sheet import Sampler, draw_clip_sheet, overlay, sheet_tile
+from otflam.report.video import writing_video
 from otflam.tokenizer.api import packaged_tokenizer
 from otflam.tokenizer.build import load_tokenizer
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.tokenizer.encode import watch
+from otflam.tokenizer.model import OTF
 
-BATCH = 32
-BLEND = 0.45
-"""How much of a frame its codes cover in the overlay."""
+HELD_BYTES = 1 << 26
+"""Of frames that are worked on at once."""
+HELD = 32
+"""Their largest number."""
+LARGEST = 3840
+"""Longer side of the overlay at most; a video that is larger is shown smaller."""
+RATE = Fraction(10)
+"""Frames a second of a source that has no rate."""
+NOISE = 1 / 255
+"""Deviation of pixels in which nothing is seen to move."""
+GOOD = 0.5
+"""Share of the motion from which on codes are worth using as they are."""
 
 
-def tokenize_video(video: Path, out: Path, folder: Path | None) -> Iterator[Path]:
+@dataclass(frozen=True)
+class Tokenized:
+    """What was made of a video, and how good it is."""
+
+    paths: tuple[Path, ...]
+    redrawn: float
+    """1 - nMSE: the share of the motion's energy that its codes draw again; below 0 they draw worse than nothing."""
+    moving: float
+    """Share of the patches that move."""
+
+
+class Moment(NamedTuple):
+    """A frame, its codes, and how strongly each of its patches moves, from 0 to 1."""
+
+    picture: Image.Image
+    codes: UInt8[np.ndarray, "u v"]
+    strength: Float[np.ndarray, "u v"]
+
+
+def tokenize_video(
+    video: Path, out: Path, folder: Path | None, reached: Reached = lambda done, total: None
+) -> Tokenized:
     """Write codes.npy (frame, row, column), overlay.mp4 and sheet.png; the grid follows the video's aspect."""
     tokenizer = load_tokenizer(folder or packaged_tokenizer())
-    if tokenizer.config.method != "otf" or tokenizer.config.channels != 3:
+    if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
         raise UserError(
             f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
         )
-    frames, rate = read_frames(video, tokenizer.config.grid * tokenizer.config.patch, tokenizer.config.patch)
-    offsets = tokenizer.config.motion.offsets
-    if len(frames) <= offsets[-1] - offsets[0]:
-        raise UserError(
-            f"{video} has {len(frames)} frames", f"its motion needs at least {offsets[-1] - offsets[0] + 1}"
-        )
-    codes = encode_frames(tokenizer, frames)
-    out.mkdir(parents=True, exist_ok=True)
-    with replacing(out / "codes.npy") as temporary, temporary.open("wb") as file:
-        np.save(file, codes, allow_pickle=False)
-    yield out / "codes.npy"
-    shown = frames[-offsets[0] : len(frames) - offsets[-1]]
-    overlays = overlay(shown, codes, tokenizer.config.codebook.codes)
-    yield write_video(overlays, rate, out / "overlay.mp4")
-    picks = np.linspace(0, len(shown) - 1, min(8, len(shown))).round().astype(int)
-    size = tokenizer.config.codebook.codes
-    rows = [
-        ("frame", [shown[i] for i in picks]),
-        ("codes", [show_codes(codes[i], size) for i in picks]),
-        ("overlay", [overlays[i] for i in picks]),
-    ]
-    yield draw_grid(rows, [f"frame {i - offsets[0]}" for i in picks], video.name, out / "sheet.png")
+    size, patch, offsets = tokenizer.config.grid, tokenizer.config.patch, tokenizer.config.motion.offsets
+    frames = read_frames(video, size * patch, patch)
+    first, span = next(frames), offsets[-1] - offsets[0]
+    total, tally = count_frames(video) - span, Tally(tokenizer)
+    moments = tally.moments(chain([first], frames))
+    if (begun := next(moments, None)) is None:
+        raise UserError(f"{video} has too few frames", f"its motion needs at least {span + 1}")
+    sampler: Sampler[Moment] = Sampler()
+    grid = Column("uint8", begun.codes.shape)
+    paths = tuple(out / name for name in ("codes.npy", "overlay.mp4", "sheet.png"))
+    with replacing(paths[0]) as temporary, temporary.open("wb") as file:
+        file.write(bytes(HEADER))  # its place, for only the end knows how many rows there are
+        with writing_video(paths[1], first.fps or RATE) as add:
+            for number, moment in enumerate(chain([begun], moments), start=1):
+                file.write(moment.codes.tobytes())
+                add(np.asarray(overlay(moment.picture, moment.codes, moment.strength, tokenizer.codes)))
+                sampler.offer(lambda now=moment: now._replace(picture=sheet_tile(now.picture)))
+                reached(number, max(total, number))
+        file.seek(0)
+        file.write(grid.header(tally.count))
+    redrawn, moving = tally.redrawn, tally.moving
+    title = f"{video.name}: its codes redraw {percent(redrawn)} of the motion"
+    shown = [(number - offsets[0], *moment) for number, moment in sampler.chosen()]
+    draw_clip_sheet(tokenizer, shown, tally.codes, title, paths[2])
+    return Tokenized(paths, redrawn, moving)
+
+
+class Tally:
+    """Turns frames into moments, and counts what all of them have in common."""
+
+    def __init__(self, tokenizer: OTF) -> None:
+        self.tokenizer, self.count, self.patches = tokenizer, 0, 0
+        self.error = self.energy = self.moved = 0.0
+        self.codes = np.zeros(tokenizer.codes)
+        """How often each code occurs where something moves."""
+        self.floor = noise_energy(tokenizer)
+
+    def moments(self, frames: Iterator[Frame]) -> Iterator[Moment]:
+        """Frames with their codes, a few at a time."""
+        offsets = self.tokenizer.config.motion.offsets
+        first = next(frames)
+        held = max(1, min(HELD, HELD_BYTES // (3 * first.whole.width * first.whole.height)))
+        for part in windows(chain([first], frames), offsets[-1] - offsets[0], held):
+            seen = watch(self.tokenizer, np.stack([frame.small for frame in part]))
+            self.count, self.patches = self.count + len(seen.codes), self.patches + seen.codes.size
+            self.error, self.energy = self.error + seen.error, self.energy + float(seen.energy.sum(dtype=np.float64))
+            # What moves is judged by all that was seen so far; noise alone is nothing that moves.
+            share = seen.energy / max(self.energy / self.patches, self.floor / MOVING)
+            strength = ((share - MOVING) / (1 - MOVING)).clip(0, 1)
+            self.moved += float((strength > 0).sum())
+            self.codes += np.bincount(seen.codes[strength > 0], minlength=len(self.codes))
+            for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, strength, strict=False):
+                yield Moment(shrink(frame.whole), codes, strong)
+
+    @property
+    def redrawn(self) -> float:
+        return 1 - self.error / max(self.energy, 1e-12)
+
+    @property
+    def moving(self) -> float:
+        return self.moved / self.patches
 
 
 @torch.inference_mode()
-def encode_frames(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w 3"]) -> UInt8[np.ndarray, "n u v"]:
-    """The codes of every motion in a video."""
-    offsets = np.array(tokenizer.config.motion.offsets)
-    anchors = np.arange(-offsets[0], len(frames) - offsets[-1])
-    found = []
-    for part in np.array_split(anchors, -(-len(anchors) // BATCH)):
-        clip = Batch(torch.from_numpy(frames[part[:, None] + offsets]), tuple(offsets.tolist()), {})
-        _, signal = tokenizer.observe(clip)
-        found.append(tokenizer.encode(signal).numpy().astype(np.uint8))
-    return np.concatenate(found).reshape(len(anchors), frames.shape[1] // tokenizer.config.patch, -1)
+def noise_energy(tokenizer: OTF) -> float:
+    """Mean energy of a patch's motion where nothing moves but the noise of a camera."""
+    random, side = torch.Generator().manual_seed(0), tokenizer.config.grid * tokenizer.config.patch
+    offsets = tokenizer.config.motion.offsets
+    frames = [0.5 + NOISE * torch.randn(1, 3, side, side, generator=random) for _ in offsets]
+    return float(motion(tokenizer.config.motion, frames).square().sum()) / tokenizer.config.grid**2
 
 
-def overlay(
-    frames: UInt8[np.ndarray, "n h w 3"], codes: UInt8[np.ndarray, "n u v"], count: int
-) -> UInt8[np.ndarray, "n h w 3"]:
-    """Frames under a film of their codes' colours; the most frequent code, usually stillness, stays clear."""
-    still = np.bincount(codes.ravel(), minlength=count).argmax()
-    pictures = []
-    for frame, grid in zip(frames, codes, strict=True):
-        size = (frame.shape[1], frame.shape[0])
-        film = np.asarray(Image.fromarray(show_codes(grid, count)).resize(size, Image.Resampling.NEAREST))
-        cover = np.asarray(Image.fromarray(grid != still).resize(size, Image.Resampling.NEAREST))[..., None] * BLEND
-        pictures.append((frame * (1 - cover) + film * cover).astype(np.uint8))
-    return np.stack(pictures)
+def shrink(picture: Image.Image) -> Image.Image:
+    """A picture of a size that a video may have."""
+    if max(picture.size) > LARGEST:
+        picture.thumbnail((LARGEST, LARGEST), Image.Resampling.BILINEAR)
+    return picture
+
+
+def percent(share: float) -> str:
+    return "nothing" if share <= 0 else f"{100 * share:.0f} %"
+
+
+def verdict(found: Tokenized, video: Path, own: bool) -> str:
+    """How much the codes of a video can be trusted, and what to do."""
+    if not found.moving:
+        return "hardly anything moves in this video, so that its codes say nothing"
+    told = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
+    if found.redrawn >= GOOD:
+        return told
+    worse = "worse than drawing nothing: do not use these codes" if found.redrawn <= 0 else "much of it is lost"
+    if own:
+        return f"{told}: {worse}; train this tokenizer longer, or on more videos like this one"
+    folder = video if video.is_dir() else video.parent
+    return (
+        f"{told}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
+        f"  otflam data import videos {folder} --out data/mine\n"
+        "  otflam tokenizer train data/mine --out runs/mine/tokenizer\n"
+        f"  otflam tokenize {video} --tokenizer runs/mine/tokenizer --out codes"
+    )

@@ -6,21 +6,26 @@ latents = model.infer(frames)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, clip_batches
 from otflam.core.errors import UserError
 from otflam.core.release import read_release
+from otflam.data.decoding import decode_video
+from otflam.data.options import VideoImport
 from otflam.lam.features import Backbone
 from otflam.lam.methods import KIND, Parts, check_frames, load_lam
 from otflam.lam.model import LAM
 
-Frames = UInt8[Tensor, "b t h w c"]
-"""Clips of frames at the offsets that the model names transitions from."""
+Frames = np.ndarray | Tensor | str | Path
+"""Bytes, from numpy or torch: a video [t, h, w, c], or clips [b, k, h, w, c] with frames at the model's offsets; or a
+video file or folder of images, which is scaled as 'otflam data import videos' does."""
 
 
 class LatentActionModel:
@@ -42,19 +47,23 @@ class LatentActionModel:
 
     @torch.inference_mode()
     def infer(self, frames: Frames) -> Float[Tensor, "b d"]:
-        """Name what turned the current frame into the future one."""
-        return self.model.infer(self._batch(frames))
+        """Name what turned the current frame into the future one, in every clip."""
+        return torch.cat([self.model.infer(batch) for batch in self._batches(frames)])
 
     @torch.inference_mode()
     def predict(self, frames: Frames, latent: Float[Tensor, "b d"]) -> Tensor:
         """The future that a latent action makes of the current frame, in the space the model predicts in."""
-        return self.model.predict(self._batch(frames), latent)
+        parts, done = [], 0
+        for batch in self._batches(frames):
+            parts.append(self.model.predict(batch, latent[done : done + len(batch.frames)]))
+            done += len(batch.frames)
+        if done != len(latent):
+            raise UserError(f"{len(latent)} latent actions for {done} clips", "give one for each")
+        return torch.cat(parts)
 
-    def _batch(self, frames: Frames) -> Batch:
-        if frames.dtype != torch.uint8 or frames.dim() != 5 or frames.shape[1] != len(self.offsets):
-            raise UserError(
-                f"clips of shape {tuple(frames.shape)} and type {frames.dtype}",
-                f"this model needs bytes [clip, time, height, width, channel] with frames at {list(self.offsets)}",
-            )
-        check_frames(self.parts, tuple(frames.shape[2:]))
-        return Batch(frames, self.offsets, {})
+    def _batches(self, frames: Frames) -> Iterator[Batch]:
+        if isinstance(frames, str | Path):
+            frames = decode_video(Path(frames), VideoImport(size=self.parts.frames[0]))[0]
+        for batch in clip_batches(frames, self.offsets):
+            check_frames(self.parts, tuple(batch.frames.shape[2:]))
+            yield batch

@@ -6,24 +6,29 @@ codes = tokenizer.encode(frames)
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core.batch import Batch
+from otflam.core.batch import BATCH, Batch, clip_batches, windows
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
 from otflam.core.files import write_json
 from otflam.core.release import save_weights
+from otflam.data.decoding import read_frames
 from otflam.tokenizer.build import KIND, load_tokenizer
 from otflam.tokenizer.model import OTF, Factors, MotionAutoencoder
 
-Frames = UInt8[Tensor, "b t h w c"]
-"""Clips of frames at the offsets of the tokenizer's motion: pairs, or triples for second differences."""
+Frames = np.ndarray | Tensor | str | Path
+"""Bytes, from numpy or torch: a video [t, h, w, c], or clips [b, k, h, w, c] with frames at the tokenizer's offsets
+(pairs, or triples for second differences); or a video file or folder of images."""
 
 
 def packaged_tokenizer() -> Path:
@@ -54,28 +59,44 @@ class Tokenizer:
 
     @torch.inference_mode()
     def encode(self, frames: Frames) -> Int64[Tensor, "b u v"]:
-        """The code of every patch (for a monolithic tokenizer, of every vector, laid out alike)."""
-        frame, signal = self._observe(frames)
-        return rearrange(self.model.encode(signal), "b (u v) -> b u v", u=frame.shape[-2] // self.model.config.patch)
+        """The code of every patch (for a monolithic tokenizer, of every vector, laid out alike); of a video, those of
+        the motion that begins at each frame, as long as there is one."""
+        found = [rearrange(codes, "b (u v) -> b u v", u=rows) for codes, rows, _, _ in self._encoded(frames)]
+        return torch.cat(found)
 
     @torch.inference_mode()
     def factors(self, frames: Frames) -> Factors:
         """(c_k, M_k, w_k): every code's vector, where it occurs and how strongly."""
         if not isinstance(self.model, OTF):
             raise UserError("a monolithic tokenizer has no factors", "train one with --method otf")
-        frame, signal = self._observe(frames)
-        return self.model.factors(self.model.encode(signal), frame.shape[-2] // self.model.config.patch)
+        parts = [self.model.factors(codes, rows) for codes, rows, _, _ in self._encoded(frames)]
+        joined = [torch.cat([getattr(part, name) for part in parts]) for name in ("occupancy", "weights")]
+        return Factors(parts[0].vectors, *joined)
 
     @torch.inference_mode()
     def reconstruct(self, frames: Frames) -> tuple[Float[Tensor, "b m y x"], Float[Tensor, "b m y x"]]:
         """The motion signal, and what its codes redraw of it."""
-        frame, signal = self._observe(frames)
-        return signal, self.model.redraw(self.model.encode(signal), frame)
+        parts = [(signal, self.model.redraw(codes, frame)) for codes, _, frame, signal in self._encoded(frames)]
+        return torch.cat([signal for signal, _ in parts]), torch.cat([redrawn for _, redrawn in parts])
 
-    def _observe(self, frames: Frames) -> tuple[Tensor, Tensor]:
-        if frames.shape[1] != len(self.offsets) or frames.shape[-1] != self.model.config.channels:
-            raise UserError(
-                f"clips of {frames.shape[1]} frames with {frames.shape[-1]} channels",
-                f"this tokenizer needs frames at {list(self.offsets)} with {self.model.config.channels}",
-            )
-        return self.model.observe(Batch(frames, self.offsets, {}))
+    def _encoded(self, frames: Frames) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
+        """Codes, the rows of their grid, the current frames and the motion, batch by batch."""
+        for batch in self._batches(frames):
+            frame, signal = self.model.observe(batch)
+            yield self.model.encode(signal), frame.shape[-2] // self.model.config.patch, frame, signal
+
+    def _batches(self, frames: Frames) -> Iterator[Batch]:
+        config, span, batch = self.model.config, self.offsets[-1] - self.offsets[0], None
+        given: Iterable[np.ndarray | Tensor]
+        if isinstance(frames, str | Path):
+            read = read_frames(Path(frames), config.grid * config.patch, config.patch)
+            given = (np.stack(part) for part in windows((frame.small for frame in read), span, BATCH))
+        else:
+            given = (frames,)
+        for batch in itertools.chain.from_iterable(clip_batches(part, self.offsets) for part in given):
+            if batch.frames.shape[-1] != config.channels:
+                problem = f"frames with {batch.frames.shape[-1]} channels, their last axis"
+                raise UserError(problem, f"this tokenizer needs {config.channels}")
+            yield batch
+        if batch is None:
+            raise UserError(f"{frames} is too short", f"its motion needs {span + 1} frames")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from einops import rearrange, reduce
+from jaxtyping import Float32, UInt8
 
 from otflam.core.batch import Batch
 from otflam.core.nn import IMPALA
@@ -64,6 +67,28 @@ def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patch
         found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
         codes[first + before : first + before + len(found)] = found.numpy()
     return codes
+
+
+class Seen(NamedTuple):
+    """What a tokenizer finds in consecutive frames: n motions, on a grid of u × v patches."""
+
+    codes: UInt8[np.ndarray, "n u v"]
+    energy: Float32[np.ndarray, "n u v"]
+    """Of the motion in every patch."""
+    error: float
+    """Summed square of what the codes draw otherwise."""
+
+
+@torch.inference_mode()
+def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) -> Seen:
+    """Codes of consecutive frames, and how well they redraw the motion."""
+    images = tokenizer.resize(Batch(torch.from_numpy(frames)[:, None], (0,), {}).images(0))
+    signal = motion_of_sequence(tokenizer.config.motion, images)
+    codes, before, patch = tokenizer.encode(signal), -tokenizer.config.motion.offsets[0], tokenizer.config.patch
+    redrawn = tokenizer.redraw(codes, images[before : before + len(signal)])
+    energy = reduce(signal.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
+    found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
+    return Seen(found.numpy().astype(np.uint8), energy.numpy(), float((redrawn - signal).square().sum()))
 
 
 def encode_frames(
