@@ -100,7 +100,11 @@ def recorded(records: list[Record]) -> Generator[Path]:
 def write(records: list[Record], folder: Path) -> Path:
     folder.mkdir()
     for number, each in enumerate(records):
-        whole = dict.fromkeys(("config_hash", "data_hash", "command"), "x") | {"seconds": 1, "versions": {}, "stages": {}}
+        whole = dict.fromkeys(("config_hash", "data_hash", "command"), "x") | {
+            "seconds": 1,
+            "versions": {},
+            "stages": {},
+        }
         (folder / f"{number:04}.json").write_text(json.dumps(whole | each))
     return folder
 

@@ -6,6 +6,7 @@ import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def make_foreign(folder: Path) -> None:
     (folder / "clips" / "still").mkdir(parents=True)
     for index in range(4):
         frames = rng.integers(0, 256, (8, 24, 24, 3), np.uint8)
-        write_video(frames, 10.0, folder / "clips" / f"{index}.mp4")
+        write_video(frames, Fraction(10), folder / "clips" / f"{index}.mp4")
         counts[f"{index}.mp4"] = len(frames)
     for index in range(5):
         picture = Image.fromarray(rng.integers(0, 256, (24, 24, 3), np.uint8))
