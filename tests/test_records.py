@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from otflam.core.config import ADDED, from_json, renamed, stable_hash, to_json
 from otflam.core.errors import UserError
 from otflam.core.training import TrainConfig
-from otflam.data.store import FORMAT, VERSION
+from otflam.data.clips import Clips
+from otflam.data.store import FORMAT, VERSION, Store
 from otflam.evaluate.records import Cell, find_record, read_record, write_record
 from otflam.experiments import lams, tuning
 from otflam.experiments.datasets import DIGITS
 from otflam.experiments.studies import STUDIES
+from otflam.lam.api import LatentActionModel
+from otflam.lam.label import label_store
+from otflam.policy.agent import load_agent
+from otflam.policy.clone import load_clone
 from otflam.presets import preset
+from otflam.tokenizer.api import Tokenizer
+from otflam.tokenizer.build import load_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
@@ -130,3 +140,29 @@ def test_stages_are_named_and_old_numbers_are_read(tmp_path: Path) -> None:
     old = {name: value for name, value in record.items() if name not in ("stages", "digest")} | {"stage_version": 12201}
     path.write_text(json.dumps(old))
     assert read_record(path)["stages"] == {"lam": 1, "tokenizer": 2, "alignment": 2, "decoder": 1}
+
+
+RELEASED = Path(__file__).parent / "data" / "released"
+
+
+def test_what_an_earlier_version_released_is_read(tmp_path: Path) -> None:
+    """Folders as tests/data/make.py wrote them once: they load, and say of their data what they said then."""
+    shutil.copytree(RELEASED, tmp_path / "released")
+    folder = tmp_path / "released"
+    store = Store(folder / "store")
+    store.check()
+    assert Tokenizer.from_pretrained(folder / "tokenizer").offsets == (0, 2)
+    assert load_frame_tokenizer(folder / "frame-tokenizer") is not None
+    assert load_clone(folder / "clone").column == "latents"
+    assert load_agent(folder / "agent").decide(np.asarray(store["frames"])[None, :3]).shape == (1, 6)
+    before = sorted(path.name for path in (folder / "store.derived").iterdir())
+    latents = label_store(store, folder / "lam", None, [0, 1])  # stored ones are found again by name and content
+    assert sorted(path.name for path in (folder / "store.derived").iterdir()) == before
+    model = LatentActionModel.from_pretrained(folder / "lam")
+    clips = Clips(store, model.offsets, (), [0]).batch(4, 0, 0)
+    rows = Clips(store, model.offsets, (), [0], {"latents": latents}).batch(4, 0, 0).at("latents", 0)
+    assert torch.allclose(model.infer(clips.frames), rows, atol=1e-4)
+
+
+def test_the_packaged_tokenizer_is_read() -> None:
+    assert Tokenizer.from_pretrained().model.config == preset("laptop").tokenizer
