@@ -141,7 +141,11 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def begin(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "otflam", *words], stderr=subprocess.PIPE, text=True)
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's children are born deaf to it
+    try:
+        return subprocess.Popen([sys.executable, "-m", "otflam", *words], stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 def wait_for(done: Callable[[], bool]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from otflam import cli
 from otflam.commands import COMMANDS
-from otflam.experiments import agents, alignments, lams, tokenizers
+from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.studies import STUDIES
 from otflam.report.tables import PLACE, fill
 
@@ -83,7 +83,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     some = dataclasses.replace(STUDIES["transfer"], draw=lambda site: iter(()))  # which needs them all
     monkeypatch.setitem(STUDIES, "transfer", some)
     lapo = [job for job in alignments.plan("tiny", "alignment") if job.method == "lapo-128"][:1]
-    monkeypatch.setattr(alignments, "plan", lambda size, experiment: lapo)
+    for study in (alignments, innovations):
+        monkeypatch.setattr(study, "plan", lambda size, experiment: lapo)
+    trial = [job for job in tuning.plan("tiny", "tuning") if job.method == "labels-only"][:1]
+    monkeypatch.setattr(tuning, "plan", lambda size, experiment: trial)
     monkeypatch.setattr(agents, "plan", lambda size, experiment, whole=agents.plan: cheapest(whole(size, experiment)))
     save_dino(tmp_path / "runs" / "dino")
     (tmp_path / "README.md").write_text("<!-- table lam tiny -->\n<!-- end of table -->\n")

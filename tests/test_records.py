@@ -32,6 +32,7 @@ from otflam.tokenizer.build import load_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
+COLUMNS = {"frames": {"dtype": "uint8", "shape": [64, 64, 3]}}
 STORES = {
     "cheetah-run": "c46ae44f89f04caac01ec7ff5518a9dd",
     "cheetah-run-noisy": "688edd9fc3af90b4f66b45e0cc0eb1e6",
@@ -48,9 +49,11 @@ STORES = {
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which the recorded data sets seem to be, with only as much of them as cells are named by."""
-    for name, content in (STORES | dict.fromkeys(DIGITS, "digits")).items():
-        episodes = [{"start": 500 * index, "length": 500, "digests": {}} for index in range(128)]
-        meta: dict[str, Any] = {"format": FORMAT, "version": VERSION, "columns": {}, "episodes": episodes}
+    for name, content in (STORES | dict.fromkeys(DIGITS, "0" * 32)).items():
+        episodes = [
+            {"start": 500 * index, "length": 500, "digests": dict.fromkeys(COLUMNS, "")} for index in range(128)
+        ]
+        meta: dict[str, Any] = {"format": FORMAT, "version": VERSION, "columns": COLUMNS, "episodes": episodes}
         meta |= {"config": {"background_set": None}, "hash": content}
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "meta.json").write_text(json.dumps(meta | {"digest": stable_hash(meta)}))

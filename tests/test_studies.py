@@ -149,7 +149,7 @@ def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None
     }  # fmt: skip
     steps = preset("tiny").policy.clone.steps
     assert rows["clone"][1] == str(2 * steps) and rows["play"][1] == str(2 * 2 * 2 * 24)
-    assert re.search(r"about [\d.]+ hours of one core .* and [\d.]+ GB", lines[-1])
+    assert re.search(r"about [\d.]+ hours of one core.* and [\d.]+ GB", lines[-1])
 
 
 def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

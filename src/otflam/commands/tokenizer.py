@@ -85,6 +85,7 @@ class TokenizerTrain(Training):
         return cls.of(name, preset(name).tokenizer, preset(name).tokenizer_training)
 
     def run(self) -> None:
+        from otflam.core.parallel import leave
         from otflam.data.store import Store
         from otflam.evaluate.codes import mean_energy, reconstruction
         from otflam.tokenizer.build import collapse_warning, motion_clips, train_tokenizer
@@ -108,6 +109,7 @@ class TokenizerTrain(Training):
             )
         if not self.first:
             return
+        leave()
         if (warning := collapse_warning(trained, rows)) is not None:
             say(f"warning: {warning}")
         unseen, held = self.judged_on(lambda some: motion_clips(store, model, some), episodes, held)

@@ -191,6 +191,12 @@ def lock_folder(path: Path) -> int:
     return file
 
 
+def clear_torn(path: Path) -> None:
+    """Remove the temporary files of killed writers from a folder that this process holds."""
+    for torn in path.glob(".*.tmp"):
+        torn.unlink(missing_ok=True)
+
+
 def patiently(work: Callable[[], T]) -> T:
     """Do what may find its folder held by another process, which is then waited for."""
     while True:

@@ -12,6 +12,12 @@ def together() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
+def leave() -> None:
+    """Go on alone: what one process looks at after a training must not wait for the others, which have ended."""
+    if together():
+        dist.destroy_process_group()
+
+
 def sum_over_processes(total: Tensor) -> Tensor:
     """Add up a tensor over all processes, in place."""
     if together():

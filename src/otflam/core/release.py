@@ -24,13 +24,10 @@ def save_weights(model: nn.Module, folder: Path) -> None:
     state = {name: tensor for name, tensor in model.state_dict().items() if name not in _transient(model)}
     if (broken := first_not_finite(state)) is not None:
         raise UserError(f"{broken} is not finite: {folder / WEIGHTS} is not written", "train with a smaller --lr")
-    try:
-        with replacing(folder / WEIGHTS) as temporary:
-            save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
-            digest = _digest(temporary)
-            (folder / DIGEST).unlink(missing_ok=True)  # weights never lie beside the digest of others
-    except safetensors.SafetensorError as error:
-        raise UserError(f"{folder / WEIGHTS} cannot be written ({error})", "is the disk full?") from None
+    with replacing(folder / WEIGHTS) as temporary:
+        save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
+        digest = _digest(temporary)
+        (folder / DIGEST).unlink(missing_ok=True)  # weights never lie beside the digest of others
     write_json(folder / DIGEST, {WEIGHTS: digest})
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import weakref
 import zipfile
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import lock_folder, read_json, replacing, write_json, write_text
+from otflam.core.files import clear_torn, lock_folder, read_json, replacing, write_json, write_text
 
 METRICS = "metrics.jsonl"
 METRICS_CURE = "mend it, or delete the folder and train again"
@@ -45,6 +44,7 @@ class Run:
         if writes and not self.finished:  # a finished run is of use where nobody may write
             path.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, os.close, lock_folder(path))
+            clear_torn(path)
         if writes and not (path / "config.json").exists():
             write_json(path / "config.json", wanted)
 
@@ -81,16 +81,8 @@ class Run:
         """Replace the checkpoint; if that fails, the one from before is still there."""
         if not self.writes:
             return
-        try:
-            with replacing(self.checkpoint) as temporary:
-                torch.save(state, temporary)
-        except (RuntimeError, OSError) as error:  # torch has its own error for a full disk
-            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
-            free = shutil.disk_usage(self.path).free / 1e6
-            raise UserError(
-                f"{self.checkpoint} cannot be written ({why}; {free:,.0f} MB are free)",
-                "make room and run the same command to continue",
-            ) from None
+        with replacing(self.checkpoint) as temporary:
+            torch.save(state, temporary)
 
     def log(self, row: dict[str, float]) -> None:
         """Append one line of metrics."""

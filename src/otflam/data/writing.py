@@ -14,7 +14,7 @@ import numpy as np
 
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import LOCK, READ_ONLY, disk_errors, lock_folder, parse_json, read_json, write_json
+from otflam.core.files import LOCK, READ_ONLY, clear_torn, disk_errors, lock_folder, parse_json, read_json, write_json
 from otflam.data.layout import HEADER, Column, check_part, is_count, read_columns, read_places
 from otflam.data.store import FORMAT, VERSION, Store, content_hash, digest, digest_rows, plain_hash
 
@@ -76,8 +76,7 @@ class StoreWriter:
         if lock:
             weakref.finalize(self, os.close, lock_folder(self.path))
             self._refuse_finished()  # now for sure: another writer may just have finished
-        for torn in self.path.glob(".*.tmp") if lock else ():
-            torn.unlink(missing_ok=True)  # of a writer that was killed
+            clear_torn(self.path)
         if (self.path / "plan.json").exists():
             self._refuse_others()
         elif any(entry.name != LOCK for entry in self.path.iterdir()):

@@ -69,7 +69,7 @@ class Agent(nn.Module):
                 "make the world with its --size",
             )
         actor = self.clone.actor
-        stack = actor.stacked(Batch(torch.from_numpy(stacks).to(place_of(self)), actor.offsets, {}))
+        stack = actor.stacked(Batch(torch.tensor(stacks, device=place_of(self)), actor.offsets, {}))
         if self.decoder is None:
             return self.clone.space.value(actor(stack)).cpu().numpy()
         return self.decoder.act(said_by(actor, stack)).cpu().numpy()

@@ -46,7 +46,7 @@ TITLES = {
 }
 CONTAINED = ("alignment_brief",)
 """Tables whose rows another one has."""
-MAKERS = {"inside": "lam", "control": "baselines"}
+MAKERS = {"inside": "lam", "control": "baselines", "summary": "baselines"}
 """Tables that are made beside another one, by its command."""
 VALUE = re.compile(r"[-−]?\d+\.\d")
 """How a measured value begins."""

@@ -158,10 +158,10 @@ CAPTIONS: dict[str, str] = {
     "0.",
     "tuning": "Rows: what is trained on labelled actions. Mean return of ten episodes on validation seeds after so "
     "many steps, with the first draw of labels; *: the best on that task. The preset has the best over both tasks.",
-    "summary": "With distractors. Return: of whole episodes that all rows meet. Minus labels alone: in the same "
-    "episodes. From starts: of stretches from recorded states, where doing nothing is 0 % and the expert 100 %. "
-    "Innovation R²: what latents know of the action that no state could have told, with their ceilings below. "
-    f"{SEEDS} Of differences: over paired episodes.",
+    "summary": "Rows: a method with so many labelled episodes, with distractors. Return: of whole episodes that all "
+    "rows meet. Minus labels alone: in the same episodes. From starts: of stretches from recorded states, where doing "
+    "nothing is 0 % and the expert 100 %. Innovation R²: what latents know of the action that no state could have "
+    f"told, with their ceilings below. {SEEDS} Of differences: over paired episodes.",
     "control": f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap "
     "interval, over seeds and their episodes, is too narrow with three seeds.",
     "baselines": f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of "
