@@ -30,7 +30,7 @@ def test_every_table_is_written(tmp_path: Path) -> None:
     assert latex.splitlines()[:2] == [f"% {CAPTIONS['lam']}", r"\begin{tabular}{llrrrrrrr}"]
     assert "%" not in (tmp_path / "transfer-laptop-2.csv").read_text(encoding="utf-8")
     assert (tmp_path / "transfer-laptop-2.tex").read_text(encoding="utf-8").startswith(f"% {CAPTIONS['transfer']}\n")
-    assert {"transfer-laptop-1.csv", "transfer-laptop-2.tex", "control-laptop.csv", "returns.svg", "health.png"} <= {
+    assert {"transfer-laptop-1.csv", "transfer-laptop-2.tex", "control-laptop.csv", "alignment.svg", "health.png"} <= {
         p.name for p in tmp_path.iterdir()
     }
     with pytest.raises(UserError, match="no records of paper"):
