@@ -79,6 +79,7 @@ def in_main_thread() -> bool:
 def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:
     global _worker, _ticks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the parent's handler, which would complain
     threading.Thread(target=_follow_parent, daemon=True).start()
     _ticks = ticks
     try:

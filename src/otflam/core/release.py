@@ -16,7 +16,7 @@ from otflam.core.errors import UserError
 from otflam.core.files import read_json, replacing, write_json
 
 M = TypeVar("M", bound=nn.Module)
-WEIGHTS, DIGEST = "model.safetensors", "digest.json"
+WEIGHTS, CONFIG, DIGEST = "model.safetensors", "config.json", "digest.json"
 
 
 def save_weights(model: nn.Module, folder: Path) -> None:
@@ -28,7 +28,8 @@ def save_weights(model: nn.Module, folder: Path) -> None:
         save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
         digest = _digest(temporary)
         (folder / DIGEST).unlink(missing_ok=True)  # weights never lie beside the digest of others
-    write_json(folder / DIGEST, {WEIGHTS: digest})
+    told = {CONFIG: _digest(folder / CONFIG)} if (folder / CONFIG).exists() else {}
+    write_json(folder / DIGEST, {WEIGHTS: digest, **told})
 
 
 def first_not_finite(tensors: dict[str, Any]) -> str | None:
@@ -50,11 +51,13 @@ def check_digest(folder: Path) -> None:
     if not (folder / DIGEST).exists():
         return
     told = read_json(folder / DIGEST, f"delete it if you trust {WEIGHTS}")
-    if not isinstance(told, dict) or told.get(WEIGHTS) != _digest(folder / WEIGHTS):
-        raise UserError(
-            f"{folder / WEIGHTS} is not what was saved: its digest is not that of {DIGEST}",
-            "copy both again or train anew",
-        )
+    for name in (WEIGHTS, CONFIG):
+        wanted = told.get(name) if isinstance(told, dict) else ""
+        if not (wanted is None and name == CONFIG) and wanted != _digest(folder / name):
+            raise UserError(
+                f"{folder / name} is not what was saved: its digest is not that of {DIGEST}",
+                "copy all again or train anew",
+            )
 
 
 def _transient(model: nn.Module) -> tuple[str, ...]:

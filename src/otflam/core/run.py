@@ -36,7 +36,8 @@ class Run:
             begun = read_json(path / "config.json", "delete the folder and start again")
             if not isinstance(begun, dict):
                 raise UserError(f"{path / 'config.json'} is no JSON object", "delete the folder and start again")
-            changed = sorted(key for key in {**begun, **wanted} if begun.get(key) != wanted.get(key))
+            # As text: Python takes true for 1.
+            changed = sorted(key for key in {**begun, **wanted} if _text(begun.get(key)) != _text(wanted.get(key)))
             if changed:
                 raise UserError(
                     f"{path} holds another training ({', '.join(changed)} differ)", "use its settings or another folder"
@@ -45,8 +46,7 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, os.close, lock_folder(path))
             clear_torn(path)
-        if writes and not (path / "config.json").exists():
-            write_json(path / "config.json", wanted)
+            write_json(path / "config.json", wanted)  # again too: a field given twice would stay in it
 
     @property
     def finished(self) -> bool:
@@ -105,6 +105,10 @@ class Run:
             self._board.close()
 
 
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def read_metrics(path: Path) -> list[dict[str, float]]:
     """All logged rows of a run; a last line without an end was being written when the run was killed."""
     file = path / METRICS
@@ -120,7 +124,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 def _row(line: str, where: str) -> dict[str, float]:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UserError(f"{where} is no JSON", METRICS_CURE) from None
     if not isinstance(row, dict) or not isinstance(row.get("step"), int) or isinstance(row["step"], bool):
         raise UserError(f"{where} has no step", METRICS_CURE)

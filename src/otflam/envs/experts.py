@@ -6,6 +6,7 @@ torch and the differences between processors' matrix kernels do not reach the re
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
@@ -61,9 +62,10 @@ class Expert:
         for number, (weight, bias) in enumerate(self.layers):
             tensors |= {f"layers.{number}.weight": weight, f"layers.{number}.bias": bias}
         # One entry, because safetensors writes several in random order and equal experts should be equal files.
-        text = json.dumps({"activation": self.activation, "squash": self.squash, **about}, sort_keys=True)
+        rounded = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
+        facts = {"activation": self.activation, "squash": self.squash, "digest": tensor_digest(rounded), **about}
         with replacing(path) as temporary:
-            save_file({k: np.ascontiguousarray(v, np.float32) for k, v in tensors.items()}, temporary, {"about": text})
+            save_file(rounded, temporary, {"about": json.dumps(facts, sort_keys=True)})
 
 
 def check_expert(mean: np.ndarray, std: np.ndarray, layers: Sequence[tuple[np.ndarray, np.ndarray]]) -> str | None:
@@ -189,6 +191,8 @@ def _load_safetensors(path: Path) -> Expert:
         if about["activation"] not in ("relu", "tanh") or not layers:
             raise KeyError("layers")
         mean, std = (tensors[name].astype(np.float64) for name in ("mean", "std"))
+        if about.get("digest") not in (None, tensor_digest(tensors)):  # those of older versions have none
+            raise ValueError("its weights were altered")
         activation, squash = "relu" if about["activation"] == "relu" else "tanh", bool(about["squash"])
         problem = check_expert(mean, std, layers)
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
@@ -196,6 +200,14 @@ def _load_safetensors(path: Path) -> Expert:
     if problem is not None:
         raise UserError(f"{path} is not an expert ({problem})", cure)
     return Expert(mean, std, tuple(layers), activation, squash)
+
+
+def tensor_digest(tensors: Mapping[str, np.ndarray]) -> str:
+    """Names the content of tensors."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(f"{name}{tensors[name].shape}".encode() + np.ascontiguousarray(tensors[name]).tobytes())
+    return digest.hexdigest()
 
 
 def expert_about(path: Path) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from otflam.core.train import place_of
 from otflam.data.collect import KIND as SIMULATION
 from otflam.data.store import Store
 from otflam.envs.rollout import Observation
+from otflam.envs.world import World
 from otflam.policy.clone import ACTIONS, Clone
 from otflam.policy.config import ActionDecoderConfig, ActorConfig
 from otflam.policy.decode import ActionDecoder, said_by
@@ -95,6 +96,8 @@ def load_agent(folder: Path) -> Agent:
     about = read_release(folder, KIND)
     where = f"{folder / 'config.json'}"
     actor = from_json(ActorConfig, about["actor"], f"{where}: actor")
+    if about["world"] is not None:
+        from_json(World, about["world"], f"{where}: world")
     height, width, colours = about["frames"]
     if about["decoder"] is None:
         clone = Clone(actor, (height, width, colours), ActionSpace(about["actions"]), ACTIONS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from otflam.core.errors import UserError
 from otflam.core.files import find_files, read_json
-from otflam.core.release import read_release
+from otflam.core.release import DIGEST, check_digest, read_release
 from otflam.data.store import Store
 from otflam.lam.config import FlamConfig, HilamConfig, LapoConfig, PixelConfig
 from otflam.lam.methods import CONFIGS, KIND, load_lam
@@ -42,7 +42,10 @@ class Release:
         vocabulary = (self.told["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL})
         health, error = self.folder / "health.json", math.inf
         if health.exists():
-            error = float(read_json(health, "delete it")["error"])
+            told = read_json(health, "delete it")
+            error = told.get("error") if isinstance(told, dict) else None
+            if not isinstance(error, float):
+                raise UserError(f"{health} has no error", "delete it")
         return vocabulary["codes"] != USUAL, error, str(self.folder)
 
 
@@ -60,6 +63,7 @@ class Found:
 
 def find_runs(root: Path, on_part: Callable[[str], None]) -> Iterator[Found]:
     """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
+    tell_altered(root, on_part)
     lams, tokenizers = (find_releases(root, kind) for kind in (KIND, TOKENIZER_KIND))
 
     def order(store: Store) -> tuple[bool, int, str]:
@@ -97,6 +101,17 @@ def find_releases(root: Path, kind: str) -> list[Release]:
         except UserError:
             continue  # of another kind or another program, or still in training
     return releases
+
+
+def tell_altered(root: Path, on_part: Callable[[str], None]) -> None:
+    """Say which releases are not what was saved: what cannot be read any more would be left out without a word."""
+    for path in find_files(root, DIGEST):
+        try:
+            check_digest(path.parent)
+        except UserError as error:
+            on_part(f"left out {path.parent.name}: {error.problem}")
+        except OSError as error:
+            on_part(f"left out {path.parent.name}: {error.filename} cannot be read")
 
 
 def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
