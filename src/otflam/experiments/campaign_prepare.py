@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from otflam.core.errors import UserError
-from otflam.envs.experts import load_expert, packaged_experts
+from otflam.envs.experts import load_expert
 from otflam.evaluate.records import Cell, write_record
 from otflam.experiments.campaign_process import Death, run_command
 from otflam.experiments.campaign_samples import COLLECT, ENCODE, LABEL, LAOM, MOVER, PLAYER, RECORDS, VIDEOS, VOCAB
@@ -103,7 +103,7 @@ def make_foreign(folder: Path) -> None:
     lines = [f"{name},{t},{row[0]:.6f},{row[1]:.6f}" for name, table in tables.items() for t, row in enumerate(table)]
     (folder / "clips.csv").write_text("\n".join(["video,frame,left,right", *lines]) + "\n")
     np.savez(folder / "clips.npz", allow_pickle=False, **tables)
-    shutil.copy(packaged_experts()["cheetah-run"], folder / "skilled.safetensors")
+    load_expert("cheetah-run").save(folder / "skilled.safetensors", {})  # as this version writes one
     expert = load_expert("cheetah-run")
     state = {"obs_rms.mean": torch.from_numpy(expert.mean), "obs_rms.var": torch.from_numpy(expert.std**2)}
     for number, layer in enumerate(expert.layers):
