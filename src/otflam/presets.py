@@ -203,6 +203,11 @@ PRESETS = {
         60,
         evaluated=20,
         trials=(500, 1500, 3400),
+        steps={
+            "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
+            "lapo-256": {8: 3400, 32: 1500},
+            "otf-lam-pixel": {8: 3400, 32: 1500},
+        },
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
