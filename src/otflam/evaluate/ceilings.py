@@ -17,7 +17,7 @@ import torch
 from otflam.core.train import device_of
 from otflam.core.training import Hardware
 from otflam.data.store import Store
-from otflam.evaluate.alignment import Table, r2_score, ridge_guess
+from otflam.evaluate.alignment import Table, episodes_of, r2_score, ridge_guess
 from otflam.evaluate.innovation import INNOVATION, innovation_column
 from otflam.evaluate.probes import mlp_guess
 from otflam.evaluate.stats import r2_interval
@@ -34,15 +34,14 @@ VERSION = 1
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What is to be read, episode by episode."""
+    """What is to be read: a column of a data set, or one derived from it."""
 
     name: str
     store: Store
 
     def of(self, episodes: Episodes, last: int) -> list[Table]:
-        """Its values without the transitions that leave the episode."""
-        places = self.store.places
-        return [np.asarray(self.store.episode(places[int(i)], self.name))[: -last or None] for i in episodes]
+        """Its values, episode by episode, without the transitions that leave the episode."""
+        return episodes_of(self.store, self.name, episodes, last)
 
 
 def scored(name: str, guess: Table, truths: list[Table]) -> dict[str, float | list[float]]:
