@@ -179,7 +179,7 @@ def test_altered_rows_are_found_when_a_small_column_is_opened(tmp_path: Path, ep
 
 def test_of_a_large_column_some_is_compared(tmp_path: Path) -> None:
     """Not more than a few hundredths of a second; the end, which a broken copy lacks, always."""
-    wide = {"frames": Column("uint8", (SAMPLED // 8,))}
+    wide = {"frames": Column("uint8", (SAMPLED // 8, 1, 1))}
     writer = StoreWriter(tmp_path / "data", wide, {}, slot=2)
     for index in range(8):
         writer.write(index, {"frames": np.full((2, SAMPLED // 8), index, np.uint8)}, {})

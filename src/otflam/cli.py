@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = parse(name, rest)
         with speaking(name) if arguments is None else contextlib.nullcontext():
             command.run()
+        if arguments is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a Ctrl-C now would only spoil the end
     except UserError as error:
         fail(str(error), 2, debug)
     except KeyboardInterrupt as stop:

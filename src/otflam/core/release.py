@@ -17,6 +17,8 @@ from otflam.core.files import read_json, replacing, write_json
 
 M = TypeVar("M", bound=nn.Module)
 WEIGHTS, CONFIG, DIGEST = "model.safetensors", "config.json", "digest.json"
+BESIDE = (CONFIG, "health.json")
+"""What else a release says, where it says it."""
 
 
 def save_weights(model: nn.Module, folder: Path) -> None:
@@ -28,7 +30,7 @@ def save_weights(model: nn.Module, folder: Path) -> None:
         save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
         digest = _digest(temporary)
         (folder / DIGEST).unlink(missing_ok=True)  # weights never lie beside the digest of others
-    told = {CONFIG: _digest(folder / CONFIG)} if (folder / CONFIG).exists() else {}
+    told = {name: _digest(folder / name) for name in BESIDE if (folder / name).exists()}
     write_json(folder / DIGEST, {WEIGHTS: digest, **told})
 
 
@@ -46,14 +48,14 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def check_digest(folder: Path) -> None:
-    """Refuse weights that are not those that were saved; releases of older versions have no digest."""
+def check_digest(folder: Path, names: tuple[str, ...] = (WEIGHTS, *BESIDE)) -> None:
+    """Refuse files that are not those that were saved; releases of older versions have digests of fewer, or none."""
     if not (folder / DIGEST).exists():
         return
     told = read_json(folder / DIGEST, f"delete it if you trust {WEIGHTS}")
-    for name in (WEIGHTS, CONFIG):
+    for name in names:
         wanted = told.get(name) if isinstance(told, dict) else ""
-        if not (wanted is None and name == CONFIG) and wanted != _digest(folder / name):
+        if not (wanted is None and name in BESIDE) and wanted != _digest(folder / name):
             raise UserError(
                 f"{folder / name} is not what was saved: its digest is not that of {DIGEST}",
                 "copy all again or train anew",
@@ -69,7 +71,7 @@ def load_weights(model: nn.Module, folder: Path) -> None:
     """Fill a model with released weights; anything missing, surplus or of another shape is named."""
     file = folder / WEIGHTS
     try:
-        check_digest(folder)
+        check_digest(folder, (WEIGHTS,))
         missing, surplus = model.load_state_dict(load_file(file), strict=False)
     except (safetensors.SafetensorError, OSError, RuntimeError) as error:
         raise UserError(f"{file} cannot be loaded ({first_line(error)})", "copy it again or train anew") from None
@@ -117,6 +119,7 @@ def read_release(folder: Path, kind: str) -> dict[str, Any]:
         raise UserError(f"{folder} is no {kind}", f"give the folder of a trained {kind}")
     if not (folder / WEIGHTS).exists():
         raise UserError(f"{folder} is not finished", "run the command that was training it again")
+    check_digest(folder, BESIDE)
     for name in NEEDED.get(kind, ()):
         if name not in config:
             raise UserError(f"{file} has no field {name!r}", "it was written by another version of otflam")

@@ -29,6 +29,10 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "stages": (dict,),
 }
 """What every record has; further fields, such as labels or codes, are texts or numbers."""
+LISTS = re.compile(r"returns$|_interval$|^curve_|^decoder_(steps|mse)$|^start_(zero|expert)$|^episode_mse$")
+"""Metrics that are lists; all others are numbers."""
+LARGEST = 1e100
+"""Beyond any measurement, and its square is still a number."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,8 @@ def read_record(path: Path) -> dict[str, Any]:
     if not all(isinstance(version, str) for version in record["versions"].values()):
         raise UserError(f"{path}: versions are not texts", CURE)
     for name, value in record["metrics"].items():
+        if isinstance(value, list) != bool(LISTS.search(name)):
+            raise UserError(f"{path}: metric {name} is {str(value)[:40]!r}", CURE)
         if not all(each is None or _is_number(each) for each in (value if isinstance(value, list) else [value])):
             raise UserError(f"{path}: metric {name} is {str(value)[:40]!r}", CURE)
     try:
@@ -157,7 +163,7 @@ def _named_stages(record: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def read_records(folder: Path, experiment: str | None = None) -> Iterator[dict[str, Any]]:
