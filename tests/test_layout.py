@@ -182,7 +182,7 @@ def test_of_a_large_column_some_is_compared(tmp_path: Path) -> None:
     wide = {"frames": Column("uint8", (SAMPLED // 8, 1, 1))}
     writer = StoreWriter(tmp_path / "data", wide, {}, slot=2)
     for index in range(8):
-        writer.write(index, {"frames": np.full((2, SAMPLED // 8), index, np.uint8)}, {})
+        writer.write(index, {"frames": np.full((2, SAMPLED // 8, 1, 1), index, np.uint8)}, {})
     store = writer.finish({}, 8)
     compared = []
     store._check = lambda index, column: compared.append(index)

@@ -119,7 +119,6 @@ def read_release(folder: Path, kind: str) -> dict[str, Any]:
         raise UserError(f"{folder} is no {kind}", f"give the folder of a trained {kind}")
     if not (folder / WEIGHTS).exists():
         raise UserError(f"{folder} is not finished", "run the command that was training it again")
-    check_digest(folder, BESIDE)
     for name in NEEDED.get(kind, ()):
         if name not in config:
             raise UserError(f"{file} has no field {name!r}", "it was written by another version of otflam")
@@ -127,6 +126,7 @@ def read_release(folder: Path, kind: str) -> dict[str, Any]:
     for name in config.keys() & checks.keys():
         if not checks[name](config[name]):
             raise UserError(f"{file}: {name} is {str(config[name])[:60]!r}", "copy it again or train anew")
+    check_digest(folder, BESIDE)  # last: what cannot be is told by its name
     return config
 
 
