@@ -167,6 +167,7 @@ def test_bad_input_gets_one_clear_line(store: Store, lam: Path, tmp_path: Path) 
     config = tmp_path / "agent" / "config.json"
     about = json.loads(config.read_text())
     config.write_text(json.dumps(about | {"world": None}))
+    (tmp_path / "agent" / "digest.json").unlink()
     env = ControlEnv(World("hopper-hop", size=32))
     with pytest.raises(UserError, match="puts out 6 numbers: hopper-hop takes 4"):
         load_agent_for(tmp_path / "agent", env)

@@ -297,7 +297,7 @@ def test_actions_from_npz(labelled: Path, tmp_path: Path) -> None:
         ("video,frame,x\nc,0,1\n", "names 'c', which is not here"),
         ("video,frame,x\na,0,1\na,6,1\n", "labels frame 6 of a.mkv, which has 6 frames"),
         ("video,frame,x\na,0,1\na,-1,1\n", "line 3: frame -1 is negative"),
-        ("video,frame,x\na,0,1\na,0,2\n", "line 3: no frame is 0, or it is repeated"),
+        ("video,frame,x\na,0,1\na,0,2\n", "line 3: frame 0 is negative or repeated"),
         ("video,frame,x\na,1.5,1\n", "line 2: frame is '1.5'"),
         ("video,frame,x\na,0,1\na,1,fast\n", "line 3: x is 'fast'"),
         ("video,frame,x\na,0,inf\n", "line 2: x is 'inf'"),

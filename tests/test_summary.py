@@ -59,7 +59,7 @@ def rows(table: str) -> dict[str, list[str]]:
 def test_the_table_has_all_that_decides(folder: Path) -> None:
     found = rows(summary_table(folder, "tiny"))
     assert list(found)[2:] == [
-        "zero", "random", "labels-only", "lapo-256", "all-actions", "expert",
+        "random", "labels-only", "lapo-256", "expert",
         "ceiling: true states before and after", "ceiling: frames, all labels",
     ]  # fmt: skip
     method, labels, earned, gap, starts, innovation, *walker = found["lapo-256"]

@@ -83,8 +83,10 @@ def _read_csv(path: Path) -> tuple[tuple[str, ...], dict[str, Labels]]:
                 raise UserError(f"{where} has {len(cells)} cells", f"the header has {len(header)}")
             video = rows.setdefault(cells[0].strip(), {})
             frame = _number(int, cells[1], f"{where}: frame", "count frames 0, 1, 2, ...")
-            if not 0 <= frame < 2**53 or frame in video:
-                raise UserError(f"{where}: no frame is {frame}, or it is repeated", "label each frame once, from 0")
+            if frame < 0 or frame in video:
+                raise UserError(f"{where}: frame {frame} is negative or repeated", "label each frame once, from 0")
+            if frame >= 2**53:
+                raise UserError(f"{where}: no video has a frame {frame}", "count frames 0, 1, 2, ...")
             cure = "give a finite number, or leave the line out if the frame has no label"
             pairs = zip(header[2:], cells[2:], strict=True)
             video[frame] = [_number(np.float32, cell, f"{where}: {name}", cure) for name, cell in pairs]

@@ -62,8 +62,6 @@ def read_columns(values: Any, file: Path, cure: str = CURE) -> dict[str, Column]
         shape = value.get("shape")
         if not isinstance(shape, list) or not all(is_count(side) for side in shape) or not _fits(value["dtype"], shape):
             raise UserError(f"{where}.shape is {str(shape)[:60]}", cure)
-        if name == "frames" and len(shape) != 3:
-            raise UserError(f"{where}.shape is {shape}, not height, width and channels", cure)
         columns[name] = Column(value["dtype"], tuple(shape))
     return columns
 

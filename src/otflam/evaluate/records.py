@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from otflam.core.config import stable_hash, to_json
 from otflam.core.errors import UserError
-from otflam.core.files import read_json, write_json
+from otflam.core.files import parse_json, write_json
 from otflam.core.provenance import versions
 
 Metrics = Mapping[str, float | list[float]]
@@ -128,7 +129,19 @@ class Told(dict):
 
 def read_record(path: Path) -> dict[str, Any]:
     """One record, whole and unaltered; those written before records had a digest are checked by their types."""
-    record = _named_stages(read_json(path, CURE))
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})", CURE) from None
+    return _parse_record(path, text)
+
+
+@lru_cache(4096)  # a page asks for every record some twenty times
+def _parse_record(path: Path, text: bytes) -> dict[str, Any]:
+    try:
+        record = _named_stages(parse_json(text))
+    except ValueError as error:
+        raise UserError(f"{path} is not readable JSON ({error})", CURE) from None
     if not isinstance(record, dict):
         raise UserError(f"{path} is not a JSON object", CURE)
     for name, kinds in FIELDS.items():

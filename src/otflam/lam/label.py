@@ -13,6 +13,7 @@ from torch import Tensor
 
 from otflam.core.batch import Batch
 from otflam.core.config import stable_hash
+from otflam.core.errors import UserError
 from otflam.core.release import release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived, known_rows
@@ -72,7 +73,9 @@ def derive_with(
     model, parts = load_lam(folder, backbone)
     width = width or model.latent
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
-    check_frames(parts, store.columns["frames"].shape)
+    if len(shape := store.columns["frames"].shape) != 3:
+        raise UserError(f"{store.path} has frames of shape {list(shape)}", "they need a height, a width and channels")
+    check_frames(parts, shape)
     Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written
     key = stable_hash([release_hash(folder), VERSION, about])
     if (done := find_derived(store, name, key, sorted({int(index) for index in used}))) is not None:

@@ -26,13 +26,14 @@ def summary_table(folder: Path, size: str) -> str:
     records = [record for record in control_records(folder, size) if not record["codes"]]
     known = [r | {"base": r["task"].removesuffix("-noisy")} for r in chosen(folder, "innovation", size)]
     budgets = sorted({r["labels"] for r in records if r["labels"]})
-    rows = [_row(records, known, method, 0) for method in FLOOR]
+    found = {record["method"] for record in records}
+    rows = [_row(records, known, method, 0) for method in FLOOR if method in found]
     for labels in budgets:
         methods = {r["method"] for r in records if r["labels"] == labels}
         for method in sorted(methods, key=_place):
             rows.append(_row(records, known, method, labels))
-    rows += [_row(records, known, method, 0) for method in CEILING]
-    rows += [_ceiling(known, metric, name) for metric, name in CEILINGS.items()]
+    rows += [_row(records, known, method, 0) for method in CEILING if method in found]
+    rows += [_ceiling(known, metric, name) for metric, name in CEILINGS.items() if known]
     what = ("return", "minus labels alone", "from starts", "innovation R²")
     return markdown(["method", "labels", *(f"{task}: {each}" for task in TASKS for each in what)], rows)
 
