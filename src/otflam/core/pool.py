@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Literal, TypeVar
 
 from otflam.core.errors import UserError
+from otflam.core.interrupts import in_main_thread
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
@@ -70,10 +71,6 @@ def run_jobs(
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:

@@ -12,6 +12,7 @@ from dm_control.rl import control
 from jaxtyping import Float32, Float64
 
 from otflam.core.errors import UserError, require_name
+from otflam.core.interrupts import interrupted_later
 
 TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, task in suite.ALL_TASKS)
 
@@ -33,7 +34,8 @@ class Simulation:
     def __init__(self, task: str) -> None:
         require_name("task", task, TASKS)
         self.task, (self.domain, _, name) = task, task.partition("-")
-        self._env: control.Environment = suite.load(self.domain, name, task_kwargs={"random": 0})
+        with interrupted_later():  # MuJoCo warns while it loads, through a callback in Python
+            self._env: control.Environment = suite.load(self.domain, name, task_kwargs={"random": 0})
         self.physics = self._env.physics
         spec = self._env.action_spec()
         self.low, self.high = spec.minimum.astype(np.float32), spec.maximum.astype(np.float32)

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from otflam.core.interrupts import STOPPING
+
 POLL = 0.002
 MEMORY = 6 << 30
 """Address space that a command may take beyond what it starts with: a memory bomb must not hurt the machine."""
@@ -84,8 +86,11 @@ def run_command(
     """Run one command of ours in a folder, to its end, its death or its time limit; `count` its operations on files."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as told:
         began = time.monotonic()
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until the child can die of them without a word
         pid = os.fork()
-        if not pid:
+        if pid:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        else:
             _become(words, folder, [out.fileno(), err.fileno()], death, told.fileno() if count else None)
         code = _wait(pid, began, limit, death)
         seconds = time.monotonic() - began
@@ -120,10 +125,11 @@ def _become(words: Sequence[str], folder: Path, files: list[int], death: Death |
     """In the child: run the program as `python -m otflam` would, and never come back."""
     code = 1
     try:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         os.setsid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _limit()
         os.chdir(folder)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -133,6 +139,7 @@ def _become(words: Sequence[str], folder: Path, files: list[int], death: Death |
         sys.argv = ["otflam", *words]
         if told is not None or (death is not None and death.after is None):
             sys.addaudithook(_hook(death or Death(), told))
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on as any program of Python's
         runpy.run_module("otflam", run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as error:
