@@ -6,7 +6,7 @@ Seeds of evaluation episodes are shared by all methods, so that each meets the s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,9 @@ AUTO = Hardware()
 """A GPU if there is one."""
 EVALUATION, VALIDATION = 1000, 2000
 """Added to a seed for the episodes that returns are reported on, and for those on which anything may be chosen."""
+
+_open_worlds: dict[World, list[ControlEnv]] = {}
+"""Opening one takes as long as some hundred steps in it; those of one world at a time are kept."""
 
 
 def check_agent(agent: Agent, world: World) -> None:
@@ -77,10 +80,21 @@ class Player:
 def worlds_and_agent(
     folder: Path, world: World, count: int, hardware: Hardware
 ) -> Generator[tuple[list[ControlEnv], Agent]]:
-    """So many equal worlds, and a saved agent that fits them."""
-    with ExitStack() as stack:
-        envs = [stack.enter_context(closing(ControlEnv(world))) for _ in range(count)]
-        yield envs, load_agent_for(folder, envs[0]).to(device_of(hardware))
+    """So many equal worlds, and a saved agent that fits them; the worlds stay open for who plays there next."""
+    for other in set(_open_worlds) - {world}:
+        close_worlds(other)
+    envs = _open_worlds.setdefault(world, [])
+    envs += [ControlEnv(world) for _ in range(count - len(envs))]
+    try:
+        yield envs[:count], load_agent_for(folder, envs[0]).to(device_of(hardware))
+    except BaseException:  # nobody knows what state they are in
+        close_worlds(world)
+        raise
+
+
+def close_worlds(world: World) -> None:
+    for env in _open_worlds.pop(world, []):
+        env.close()
 
 
 def load_agent_for(folder: Path, env: ControlEnv) -> Agent:
