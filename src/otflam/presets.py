@@ -207,6 +207,7 @@ PRESETS = {
             "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
             "lapo-256": {8: 3400, 32: 1500},
             "otf-lam-pixel": {8: 3400, 32: 1500},
+            "labels-only": {8: 1500, 32: 1500},
         },
     ),
     # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
