@@ -40,9 +40,9 @@ from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
 from otflam.experiments.datasets import prepare_data
-from otflam.lam.config import PixelConfig
+from otflam.lam.build import load_lam
 from otflam.lam.label import label_store
-from otflam.lam.methods import load_lam
+from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import preset

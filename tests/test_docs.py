@@ -16,7 +16,7 @@ from otflam import cli
 from otflam.commands import COMMANDS
 from otflam.core.config import to_json
 from otflam.experiments.studies import STUDIES
-from otflam.lam.methods import CONFIGS
+from otflam.lam import method as methods
 from otflam.report.export import parse_tables
 from otflam.report.tables import TABLES
 
@@ -162,7 +162,7 @@ def test_commands_in_the_text_exist() -> None:
 def test_every_method_has_a_page_that_names_it() -> None:
     texts = {page.stem: page.read_text() for page in METHODS}
     index = texts.pop("README")
-    for method in CONFIGS:
+    for method in methods.METHODS:
         family = [stem for stem in texts if method == stem or re.fullmatch(rf"{stem}-\d+", method)]
         assert len(family) == 1, f"{method} has the pages {family}"
         assert f"`{method}`" in texts[family[0]], f"docs/methods/{family[0]}.md does not name {method}"

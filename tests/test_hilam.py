@@ -9,13 +9,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from otflam.lam.columns import label_episode, label_windows, name_all
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.evaluate.alignment import frozen_future
-from otflam.lam.chunking import (
+from otflam.lam.health import verdict
+from otflam.lam.hilam import HilamConfig
+from otflam.lam.hilam.chunking import (
     Boundaries,
     BoundaryFinder,
     boundary_rate,
@@ -25,11 +28,9 @@ from otflam.lam.chunking import (
     spread_out,
     take_chunks,
 )
-from otflam.lam.columns import label_episode, label_windows, name_all
-from otflam.lam.config import HilamConfig, LapoConfig
-from otflam.lam.health import verdict
-from otflam.lam.hilam import LOW, Hilam
-from otflam.lam.lapo import Lapo
+from otflam.lam.hilam.model import LOW, Hilam
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.lapo.model import Lapo
 from otflam.presets import preset
 
 CONFIG, LAPO = preset("tiny").lam["hilam"], preset("tiny").lam["lapo-64"]

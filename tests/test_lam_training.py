@@ -22,20 +22,24 @@ from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_predictions_of
+from otflam.lam import method as methods
 from otflam.lam.api import LatentActionModel
-from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
-from otflam.lam.dino import DinoLAM
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone, store_features
+from otflam.lam.flam import FlamConfig
 from otflam.lam.health import check_size
+from otflam.lam.hilam import HilamConfig
 from otflam.lam.label import label_store
-from otflam.lam.methods import CONFIGS, load_lam
+from otflam.lam.lapo import LapoConfig
 from otflam.lam.model import CodeLAM
+from otflam.lam.otf_lam import DinoConfig, PixelConfig
+from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.train import train_lam
 from otflam.presets import preset
 from otflam.report.factors import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-METHODS = sorted(CONFIGS)
+METHODS = sorted(methods.METHODS)
 TINY = preset("tiny")
 
 
@@ -159,7 +163,7 @@ def test_frozen_networks_are_frozen_and_not_called(
 def test_stored_codes_and_codes_on_the_way_agree(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
     model = train("otf-lam-pixel", store, tokenizer, dino, tmp_path / "lam")
     parts = load_lam(tmp_path / "lam")[1]
-    codes = Store(derived_folder(store, "codes", str(parts.tokenizer_hash)))
+    codes = Store(derived_folder(store, "codes", str(parts.base_hash)))
     stored = Clips(store, model.offsets, (), [3], {"codes": codes}).gather(np.arange(8))
     fresh = Clips(store, model.offsets, (), [3]).gather(np.arange(8))
     assert isinstance(model, CodeLAM)

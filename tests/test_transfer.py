@@ -20,7 +20,7 @@ from otflam.evaluate.transfer import transfer_metrics
 from otflam.experiments.datasets import CONTROL
 from otflam.experiments.studies import STUDIES, demo_tasks
 from otflam.experiments.tokenizers import plan
-from otflam.lam.config import OTFConfig
+from otflam.lam.otf_lam import OTFConfig
 from otflam.motion.config import MotionConfig
 from otflam.presets import PRESETS, preset
 from otflam.report.tables import CAPTIONS

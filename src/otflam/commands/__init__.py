@@ -18,7 +18,7 @@ from otflam.commands.data import (
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.evaluate import EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import TRAININGS, LamExport, LamLabel, LamPredict, LamShow
+from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import Report
 from otflam.commands.reproduce import Reproduce
@@ -27,6 +27,7 @@ from otflam.commands.tools import GL, Bench, Demo, Export, Tables
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
+TRAININGS = training_commands()
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
     "reproduce": Reproduce,

@@ -103,7 +103,7 @@ class PolicyTrain(Training):
 
     def run(self) -> None:
         from otflam.core.release import read_release
-        from otflam.lam.methods import KIND
+        from otflam.lam.build import KIND
         from otflam.policy.train import train_agent
 
         method = read_release(self.lam, KIND)["method"]

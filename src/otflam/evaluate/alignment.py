@@ -26,9 +26,9 @@ from otflam.core.config import stable_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import CPU, derive_with, label_store
-from otflam.lam.methods import load_lam
 from otflam.lam.model import LAM
 from otflam.motion.config import MotionConfig
 from otflam.motion.signal import motion

@@ -24,7 +24,7 @@ from otflam.evaluate.starts import VERSION as STARTS_VERSION
 from otflam.evaluate.starts import Stretches, start_metrics
 from otflam.experiments import lams
 from otflam.experiments.datasets import VANILLA, policy_worlds
-from otflam.lam.config import DinoConfig
+from otflam.lam.method import METHODS
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import KIND as CLONE_KIND
 from otflam.policy.clone import VERSION as CLONE_VERSION
@@ -135,9 +135,8 @@ def config_of(size: str, job: Job) -> PolicyConfig:
 
 
 def most(size: str, job: Job) -> int:
-    """Episodes to imitate: those with stored features where features are dear, else all."""
-    dear = has_lam(job) and isinstance(preset(size).lam[lam_job(job).method], DinoConfig)
-    return preset(size).featured if dear else 0
+    """Episodes to imitate: those with stored features where features are costly, else all."""
+    return preset(size).featured if has_lam(job) and METHODS[lam_job(job).method].features else 0
 
 
 def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:

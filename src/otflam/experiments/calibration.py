@@ -19,9 +19,9 @@ from otflam.data.store import Store
 from otflam.evaluate.control import EVALUATION, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import CONTROL, collection_of
-from otflam.lam.config import FlamConfig, OTFConfig
 from otflam.lam.features import store_features
 from otflam.lam.label import label_store
+from otflam.lam.method import METHODS
 from otflam.lam.train import train_lam
 from otflam.policy.train import Task, train_agent
 from otflam.presets import preset
@@ -103,15 +103,15 @@ class Calibration:
 
     def _lam(self, method: str) -> Cost:
         config, training, base = self.chosen.lam[method], self.chosen.lam_training[method], None
-        needed = f"lam {lams.LOW[method]}" if method in lams.LOW else None
-        if isinstance(config, OTFConfig):
-            needed, base = "tokenizer otf", self.folder / "tokenizer-otf"
-        elif isinstance(config, FlamConfig):
-            needed, base = "tokenizer of frames", self.folder / "frames"
-        elif needed:
-            base = self.folder / lams.LOW[method]
-        if needed:
+        stands_on, low = METHODS[method].base, METHODS[method].low
+        if stands_on is not None:
+            needed, folder = {
+                "motion tokenizer": ("tokenizer otf", "tokenizer-otf"),
+                "frame tokenizer": ("tokenizer of frames", "frames"),
+                "latent action model": (f"lam {low}", low),
+            }[stands_on]
             self.cost(needed)
+            base = self.folder / str(folder)
         eyes = lams.eyes_of(self.root, self.size, lams.Job(method, ""))
         online = eyes is not None and not self.chosen.featured
 

@@ -17,7 +17,7 @@ from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import Site, Task
 from otflam.experiments.datasets import DIGITS, VANILLA, collection_of
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
-from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
+from otflam.lam.method import METHODS
 from otflam.presets import preset
 
 PROBE_SECONDS = 6.0
@@ -138,15 +138,15 @@ def lam_pieces(site: Site, job: lams.Job) -> Iterator[Piece]:
             return
     except UserError:  # without its weights nobody knows; the calibration will say so
         pass
-    config = chosen.lam[job.method]
-    if isinstance(config, OTFConfig):
+    method = METHODS[job.method]
+    if method.base == "motion tokenizer":
         yield from tokenizer_pieces(site, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
-    if isinstance(config, FlamConfig):
+    if method.base == "frame tokenizer":
         yield Piece(("frames", job.data), "tokenizer of frames", chosen.frame_training.steps)
-    if isinstance(config, DinoConfig) and chosen.featured:
+    if method.features and chosen.featured:
         share = (chosen.featured + lams.HELD_OUT) / chosen.collection.episodes
         yield Piece(("features", job.data), "dino features", share * frames(size))
-    if job.method in lams.LOW:
+    if method.low:
         yield from lam_pieces(site, lams.low_of(job))
     yield Piece(job, f"lam {job.method}", lams.training_for(size, job).steps)
 
@@ -168,7 +168,7 @@ def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
         model = agents.lam_job(job)
         yield from lam_pieces(site, model)
         # Where features are stored, latents of the episodes that a model was trained on cost next to nothing.
-        if not (isinstance(preset(size).lam[model.method], DinoConfig) and preset(size).featured):
+        if not (METHODS[model.method].features and preset(size).featured):
             yield label_piece(size, model, 1 - HELD_OUT)
         if way != "relabel":
             yield Piece((model, job.seed, "clone"), "clone", config.clone.steps)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from otflam.core.config import to_json
-from otflam.core.errors import UserError, require_name
+from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_json
 from otflam.core.provenance import versions
 from otflam.core.release import save_weights
@@ -20,11 +20,10 @@ from otflam.core.train import check_batch, fit, launch
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.columns import stored_columns
-from otflam.lam.config import LamConfig
+from otflam.lam.build import KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
-from otflam.lam.methods import CONFIGS, KIND, build_lam, describe_parts, find_parts, load_lam
+from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM
 
 VERSION = 1
@@ -35,7 +34,7 @@ def train_lam(
     method: str,
     store: Store,
     split: tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray],
-    config: LamConfig,
+    config: ModelConfig,
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
@@ -51,15 +50,14 @@ def train_lam(
 
     `base` is the folder of the trained model that this one works on, if it does: a tokenizer or a low-level model.
     """
-    require_name("method", method, CONFIGS)
-    parts = find_parts(store, config, base, backbone)
+    parts = find_parts(method, store, base, backbone)
     fabric = launch(hardware)
     torch.manual_seed(train.seed)
-    model = build_lam(config, parts)
+    model = build_lam(method, config, parts)
     used = np.concatenate([np.asarray(episodes) for episodes in split])
     about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "train": to_json(train)}
     about |= {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
-    about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
+    about |= describe_parts(method, parts) | {"online": online, "versions": versions("torch", "numpy")}
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
     check_base(base, store, split[1])
@@ -69,7 +67,7 @@ def train_lam(
         return load_lam(out, backbone)[0]
     if backbone is not None:
         backbone.to(fabric.device)
-    columns = stored_columns(model, parts, store, used, on_part, online)
+    columns = model.columns(parts, store, used, on_part, online)
     clips = Clips(store, model.training_offsets, (), split[0], columns)
     held_out = Clips(store, model.training_offsets, (), split[1], columns)
     # More than once a training: whether the latent matters shows early, and is what one wants to know.

@@ -12,7 +12,7 @@ from torch import nn
 
 from otflam.core.batch import Batch
 from otflam.core.config import from_json, to_json
-from otflam.core.nn import IMPALA
+from otflam.core.nn import IMPALA, require_square
 from otflam.core.provenance import versions
 from otflam.core.release import load_weights, read_release, release_hash, save_weights
 from otflam.core.run import Run
@@ -21,7 +21,6 @@ from otflam.core.train import fit, launch
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.model import require_square
 from otflam.policy.actor import Actor, stack_offsets
 from otflam.policy.config import ActorConfig
 from otflam.policy.spaces import ActionSpace, LatentSpace

@@ -23,11 +23,11 @@ from otflam.core.train import device_of
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
+from otflam.lam.build import KIND as LAM_KIND
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import LATENTS, label_store
 from otflam.lam.label import VERSION as LABEL_VERSION
-from otflam.lam.methods import KIND as LAM_KIND
-from otflam.lam.methods import load_lam
 from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
 from otflam.policy.clone import ACTIONS, Clone, Target, train_clone

@@ -9,8 +9,10 @@ Axes: b transitions, t low-level latents of a window, m chunks, n skills, l low-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -18,11 +20,15 @@ from torch import Tensor, nn
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.core.nn import Block
+from otflam.core.nn import NEAR_ZERO, Block
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
-from otflam.lam.abstraction import SMALL
-from otflam.lam.chunking import (
+from otflam.core.train import place_of
+from otflam.data.clips import Clips
+from otflam.data.derived import derive
+from otflam.data.store import Column, Store
+from otflam.lam.hilam import HilamConfig
+from otflam.lam.hilam.chunking import (
     Boundaries,
     BoundaryFinder,
     boundary_rate,
@@ -31,10 +37,10 @@ from otflam.lam.chunking import (
     spread_out,
     take_chunks,
 )
-from otflam.lam.config import HilamConfig
-from otflam.lam.lapo import Lapo, signed
-from otflam.lam.lapo import Seen as LowSeen
-from otflam.lam.model import LAM, Latents, effective_rank, spread
+from otflam.lam.lapo.model import Lapo, signed
+from otflam.lam.lapo.model import Seen as LowSeen
+from otflam.lam.model import LAM, Latents, OnPart, effective_rank, spread
+from otflam.lam.parts import Parts, at_least_one
 
 LOW = "low"
 """The stored column of low-level latent actions."""
@@ -62,6 +68,8 @@ class Stages(NamedTuple):
 
 
 class Hilam(LAM):
+    since_start = (LOW,)
+
     def __init__(self, config: HilamConfig, low: Lapo) -> None:
         super().__init__()
         self.config, self.latent, self.stride = config, config.width + config.skill, low.stride
@@ -73,7 +81,7 @@ class Hilam(LAM):
         sizes = (config.dim, config.heads, config.mlp, config.blocks)
         self.enter = nn.Linear(config.width, config.dim)
         self.outer_in, self.outer_out, self.inner_in, self.inner_out, self.main = (Causal(*sizes) for _ in range(5))
-        self.times = nn.Parameter(SMALL * torch.randn(3, config.window, config.dim))
+        self.times = nn.Parameter(NEAR_ZERO * torch.randn(3, config.window, config.dim))
         self.outer_cut, self.inner_cut = BoundaryFinder(config.dim), BoundaryFinder(config.dim)
         self.skill, self.unfold = nn.Linear(config.dim, config.skill), nn.Linear(config.skill, config.dim)
         self.outer_skip, self.inner_skip = nn.Linear(config.dim, config.dim), nn.Linear(config.dim, config.dim)
@@ -84,6 +92,60 @@ class Hilam(LAM):
         # Low-level latents have any scale: the first batch decides the units of the errors.
         self.centre, self.unit = nn.Buffer(torch.zeros(config.width)), nn.Buffer(torch.ones(config.width))
         self.started = nn.Buffer(torch.zeros((), dtype=torch.bool))
+
+    @classmethod
+    def build(cls, config: HilamConfig, parts: Parts) -> Hilam:
+        low = parts.base
+        if low is None:
+            raise UserError("HiLAM needs a trained low-level model", "give --low DIR (see 'otflam lam train lapo-64')")
+        if not isinstance(low, Lapo):
+            raise UserError(
+                "the low-level model is not of LAPO's family", "give one that 'otflam lam train lapo-64' has trained"
+            )
+        if low.latent != config.width:
+            raise UserError(
+                f"the low-level model has latent actions of {low.latent} numbers, HiLAM expects {config.width}",
+                f"give another model or set --width {low.latent}",
+            )
+        at_least_one(config, "width", "skill", "dim", "blocks", "heads", "mlp")
+        if config.window < 2 or min(config.chunks) < 2:
+            raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
+        return cls(config, low)
+
+    def columns(
+        self,
+        parts: Parts,
+        store: Store,
+        episodes: Sequence[int] | np.ndarray | None,
+        on_part: OnPart,
+        online: bool = False,
+    ) -> dict[str, Store]:
+        """The latent actions of the low-level model."""
+        if parts.base_hash is None:
+            return {}
+        width = self.low.latent
+
+        def compute(index: int) -> np.ndarray:
+            return self.low.label(store, index, {})
+
+        return {LOW: derive(store, LOW, parts.base_hash, Column("float32", (width,)), compute, on_part(LOW))}
+
+    @torch.inference_mode()
+    def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:
+        """Window by window from the start of an episode: what one window names together belongs together."""
+        rows = np.zeros((int(store.lengths[index]), self.latent), np.float32)
+        if len(rows) <= self.offsets[-1]:
+            return rows
+        clips = Clips(store, self.offsets, (), [index], columns, pad=True)
+        for phase in range(self.stride):
+            anchors = np.arange(phase, len(clips), self.stride)
+            for start in range(0, len(anchors), self.config.window):
+                part = anchors[start : start + self.config.window]
+                # A window that the episode does not fill begins earlier, or before the episode with its first frame.
+                use = clips if part[-1] + self.offsets[0] >= 0 else Clips(store, self.offsets, (), [index], pad=True)
+                seen = self.look(use.gather(part[-1:]).to(place_of(self)))
+                rows[part] = self.name_all(seen)[0, -len(part) :].cpu().numpy()
+        return rows
 
     def train(self, mode: bool = True) -> Hilam:
         super().train(mode)

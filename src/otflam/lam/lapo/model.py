@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from otflam.core.batch import Batch
 from otflam.core.nn import IMPALA, conv_encoder, grow, start_orthogonal
 from otflam.core.terms import Terms
-from otflam.lam.config import LapoConfig
+from otflam.lam.lapo import LapoConfig
 from otflam.lam.model import LAM, Latents, spread
+from otflam.lam.parts import Parts, at_least_one
 
 
 class Seen(NamedTuple):
@@ -47,6 +48,12 @@ class Lapo(LAM):
             *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), nn.Conv2d(up[-1], stacked, 1)
         )
         start_orthogonal(self)
+
+    @classmethod
+    def build(cls, config: LapoConfig, parts: Parts) -> Lapo:
+        size = parts.square(2 ** len(IMPALA), "LAPO")
+        at_least_one(config, "reach", "stride", "frames", "scale", "latent")
+        return cls(config, size, parts.frames[2])
 
     def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
         return self.inverse_of(2 * stacked, widths)

@@ -5,19 +5,24 @@ Axes: b transitions, p patches, n tokens, s features, d latent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.lam.abstraction import ActionAbstraction
-from otflam.lam.config import DinoConfig
-from otflam.lam.features import Backbone
-from otflam.lam.model import CodeLAM, Latents
-from otflam.lam.predictor import TokenPredictor
+from otflam.data.store import Store
+from otflam.lam.features import Backbone, store_features
+from otflam.lam.model import Latents, OnPart
+from otflam.lam.otf_lam import DinoConfig
+from otflam.lam.otf_lam.abstraction import ActionAbstraction
+from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
+from otflam.lam.otf_lam.predictor import TokenPredictor
+from otflam.lam.parts import Parts
 from otflam.tokenizer.model import MotionAutoencoder
 
 
@@ -35,6 +40,31 @@ class DinoLAM(CodeLAM):
         self.abstraction = ActionAbstraction(config.abstraction, width, code, tokens)
         self.predictor = TokenPredictor(config.predictor, width, config.abstraction.latent, tokens)
         self.leave = nn.Linear(config.predictor.dim, width)
+
+    @classmethod
+    def build(cls, config: DinoConfig, parts: Parts) -> DinoLAM:
+        parts.square(1, "OTF-LAM")
+        tokenizer = check_tokenizer(config, parts)
+        if parts.width is None:
+            raise UserError(
+                "otf-lam-dino needs a DINOv2 backbone", "give --dino DIR (see 'otflam dino prepare --help')"
+            )
+        if parts.backbone is not None:
+            parts.backbone.check_grid(config.side)
+        return cls(config, tokenizer, parts.width, parts.backbone)
+
+    def columns(
+        self,
+        parts: Parts,
+        store: Store,
+        episodes: Sequence[int] | np.ndarray | None,
+        on_part: OnPart,
+        online: bool = False,
+    ) -> dict[str, Store]:
+        columns = super().columns(parts, store, episodes, on_part)
+        if parts.backbone is not None and not online:
+            columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
+        return columns
 
     def look(self, batch: Batch) -> Seen:
         return Seen(self.codes(batch), self.current(batch))

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from otflam.core.batch import Batch
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
-from otflam.lam.config import FLapoConfig
-from otflam.lam.lapo import Lapo, Seen
+from otflam.lam.lapo import FLapoConfig
+from otflam.lam.lapo.model import Lapo, Seen
 from otflam.lam.model import Latents, spread
-from otflam.tokenizer.model import placed_patches
+from otflam.tokenizer.model import code_weights, placed_patches
 from otflam.tokenizer.quantize import Codebook, Quantized
 
 
@@ -51,6 +51,10 @@ class FactorisedLapo(Lapo):
             self.started.fill_(True)
         quantized = self.codebook(flat)
         return self.out(quantized.tokens.view(len(tokens), -1)), quantized
+
+    def codes_used(self, batch: Batch, seen: Seen) -> Tensor:
+        codes = self.codebook.nearest(self.embed(seen).flatten(0, 1))[None]
+        return code_weights(codes, self.config.codebook.codes).mean(0)
 
     def name(self, seen: Seen) -> Latents:
         return self.quantise(seen)[0]

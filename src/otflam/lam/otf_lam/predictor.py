@@ -10,9 +10,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import Block
-from otflam.lam.abstraction import SMALL
-from otflam.lam.config import PredictorConfig
+from otflam.core.nn import NEAR_ZERO, Block
+from otflam.lam.otf_lam import PredictorConfig
 
 
 class TokenPredictor(nn.Module):
@@ -22,7 +21,7 @@ class TokenPredictor(nn.Module):
         super().__init__()
         self.enter = nn.Sequential(nn.LayerNorm(state), nn.Linear(state, config.dim))
         self.act = nn.Linear(latent, config.dim)
-        self.places = nn.Parameter(SMALL * torch.randn(1 + tokens, config.dim))
+        self.places = nn.Parameter(NEAR_ZERO * torch.randn(1 + tokens, config.dim))
         self.layers = nn.ModuleList(
             Block(config.dim, config.heads, config.mlp, config.dropout) for _ in range(config.depth)
         )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from otflam.lam.config import MLapoConfig
-from otflam.lam.lapo import Lapo, Seen
+from otflam.lam.lapo import MLapoConfig
+from otflam.lam.lapo.model import Lapo, Seen
 from otflam.lam.model import Latents
 from otflam.motion.config import MotionConfig
 from otflam.motion.signal import TRANSFORMS

@@ -9,8 +9,10 @@ Axes: b clips, t frames, p places, k slots, d slot features, c features, a actio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -18,15 +20,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
-from otflam.core.nn import start_orthogonal
+from otflam.core.errors import UserError
+from otflam.core.nn import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, start_orthogonal
 from otflam.core.parallel import gather_rows
 from otflam.core.terms import Terms
-from otflam.lam.abstraction import CLEAR, SHARP, SMALL
-from otflam.lam.config import FlamConfig
-from otflam.lam.model import LAM, Latents, spread
-from otflam.lam.slots import Consult, Factorizer
+from otflam.data.store import Store
+from otflam.lam.flam import FlamConfig
+from otflam.lam.flam.slots import Consult, Factorizer
+from otflam.lam.model import LAM, Latents, OnPart, spread
+from otflam.lam.parts import Parts, at_least_one
 from otflam.tokenizer.config import CodebookConfig
-from otflam.tokenizer.encode import TOKENS
+from otflam.tokenizer.encode import TOKENS, encode_frames
 from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.quantize import Codebook
 
@@ -58,7 +62,7 @@ class Flam(LAM):
         self.tokenizer = tokenizer.requires_grad_(False).eval()
         sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.places = nn.Parameter(CLEAR * torch.randn(places, config.dim))
+        self.places = nn.Parameter(CODE_SIZED * torch.randn(places, config.dim))
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
@@ -67,7 +71,7 @@ class Flam(LAM):
         self.next_slot = nn.Linear(config.dim, config.dim)
         self.seat = nn.Linear(2 * config.dim, config.dim)
         self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.redraw_places = nn.Parameter(SMALL * torch.randn(places, config.dim))
+        self.redraw_places = nn.Parameter(NEAR_ZERO * torch.randn(places, config.dim))
         self.mix = Consult(*sizes)
         last = nn.Linear(config.dim, width)
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), last)
@@ -75,9 +79,43 @@ class Flam(LAM):
         # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
         start_orthogonal(self, but=tokenizer)
         with torch.no_grad():
-            self.factorise.share_out.query.weight.mul_(SHARP)
+            self.factorise.share_out.query.weight.mul_(SHARPENED)
             self.actions.bias[self.action :] = QUIET
             last.weight.zero_()  # the first prediction is that nothing changes
+
+    @classmethod
+    def build(cls, config: FlamConfig, parts: Parts) -> Flam:
+        size, tokenizer = parts.square(2 ** len(IMPALA), "FLAM"), parts.base
+        if not isinstance(tokenizer, FrameTokenizer):
+            raise UserError(
+                "FLAM needs a trained frame tokenizer", "give --tokenizer DIR (see 'otflam tokenizer train-frames')"
+            )
+        if tokenizer.config.channels != parts.frames[2]:
+            raise UserError(
+                f"a frame tokenizer of {tokenizer.config.channels} colours for frames of {parts.frames[2]}",
+                "give one for such frames",
+            )
+        at_least_one(config, "latent", "dim", "blocks", "heads", "mlp", "rounds", "slots", "stride")
+        if config.latent % config.slots:
+            raise UserError(f"a latent of {config.latent} for {config.slots} slots", "choose a multiple of the slots")
+        if not 1 <= config.ahead < config.frames:
+            raise UserError(
+                f"{config.ahead} steps ahead in {config.frames} frames",
+                "predict at least one step and fewer than there are frames",
+            )
+        return cls(config, tokenizer, (size // 2 ** len(IMPALA)) ** 2)
+
+    def columns(
+        self,
+        parts: Parts,
+        store: Store,
+        episodes: Sequence[int] | np.ndarray | None,
+        on_part: OnPart,
+        online: bool = False,
+    ) -> dict[str, Store]:
+        if parts.base_hash is None:
+            return {}
+        return {TOKENS: encode_frames(store, self.tokenizer, parts.base_hash, on_part(TOKENS))}
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)

@@ -10,20 +10,15 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import Attention, Block, start_orthogonal
-from otflam.lam.config import AbstractionConfig
-
-SMALL, CLEAR = 0.02, 0.5
-"""Deviation of learned vectors at the start: next to nothing, or about as large as a code."""
-SHARP = 3.0
-"""How much stronger than usual the queries start, so that each reads a few places instead of the mean of all."""
+from otflam.core.nn import CODE_SIZED, NEAR_ZERO, SHARPENED, Attention, Block, start_orthogonal
+from otflam.lam.otf_lam import AbstractionConfig
 
 
 class ActionAbstraction(nn.Module):
     def __init__(self, config: AbstractionConfig, state: int, code: int, tokens: int) -> None:
         super().__init__()
-        self.places = nn.Parameter(CLEAR * torch.randn(tokens, config.dim))
-        self.queries = nn.Parameter(SMALL * torch.randn(config.queries, config.dim))
+        self.places = nn.Parameter(CODE_SIZED * torch.randn(tokens, config.dim))
+        self.queries = nn.Parameter(NEAR_ZERO * torch.randn(config.queries, config.dim))
         width = state + code + config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.query_norm, self.token_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
@@ -37,7 +32,7 @@ class ActionAbstraction(nn.Module):
         # tokens, and in thousands of steps the latent used one direction (docs/log.md).
         start_orthogonal(self)
         with torch.no_grad():
-            self.read.query.weight.mul_(SHARP)
+            self.read.query.weight.mul_(SHARPENED)
 
     def forward(self, state: Float[Tensor, "b n s"], code: Float[Tensor, "b n c"]) -> Float[Tensor, "b d"]:
         places = self.places.expand(len(state), -1, -1)

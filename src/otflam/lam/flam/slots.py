@@ -10,8 +10,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import Attention, Block
-from otflam.lam.abstraction import SMALL
+from otflam.core.nn import NEAR_ZERO, Attention, Block
 
 LEAST = 1e-6
 """Added to the share of every slot, so that one which owns nothing has a mean."""
@@ -53,7 +52,7 @@ class Factorizer(nn.Module):
     def __init__(self, dim: int, slots: int, heads: int, mlp: int, blocks: int, rounds: int, frames: int) -> None:
         super().__init__()
         self.share_out = SlotAttention(dim, slots, mlp, rounds)
-        self.times = nn.Parameter(SMALL * torch.randn(frames, dim))
+        self.times = nn.Parameter(NEAR_ZERO * torch.randn(frames, dim))
         self.remember = nn.Sequential(*(Block(dim, heads, mlp, 0.0, causal=True) for _ in range(blocks)))
 
     def forward(self, places: Float[Tensor, "b t p d"]) -> tuple[Float[Tensor, "b t k d"], Float[Tensor, "b t k p"]]:

@@ -14,11 +14,14 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core.batch import Batch
+from otflam.core.errors import UserError
 from otflam.core.nn import grow, shrink
-from otflam.lam.abstraction import ActionAbstraction
-from otflam.lam.config import PixelConfig
-from otflam.lam.model import CodeLAM, Latents
-from otflam.lam.predictor import TokenPredictor
+from otflam.lam.model import Latents
+from otflam.lam.otf_lam import PixelConfig
+from otflam.lam.otf_lam.abstraction import ActionAbstraction
+from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
+from otflam.lam.otf_lam.predictor import TokenPredictor
+from otflam.lam.parts import Parts
 from otflam.tokenizer.model import MotionAutoencoder, code_weights
 
 LEAST = 16
@@ -41,6 +44,13 @@ class PixelLAM(CodeLAM):
         self.abstraction = ActionAbstraction(config.abstraction, state, code, tokens)
         self.predictor = TokenPredictor(config.predictor, state, config.abstraction.latent, tokens)
         self.head = RGBHead(config, size, colours)
+
+    @classmethod
+    def build(cls, config: PixelConfig, parts: Parts) -> PixelLAM:
+        size, tokenizer = parts.square(1, "OTF-LAM"), check_tokenizer(config, parts)
+        if config.drawn < 1 or size % config.drawn:
+            raise UserError(f"--drawn {config.drawn} for frames of {size} pixels", "choose a divisor")
+        return cls(config, tokenizer, size, parts.frames[2])
 
     def look(self, batch: Batch) -> Seen:
         frame, codes = batch.images(0), self.codes(batch)
