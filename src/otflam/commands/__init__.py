@@ -16,7 +16,7 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateCurves
+from otflam.commands.evaluate import EvaluateAlignment, EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
@@ -56,6 +56,7 @@ COMMANDS: dict[str, type[Command]] = {
     "policy reference": PolicyReference,
     "policy run": PolicyRun,
     "evaluate return": EvaluateReturn,
+    "evaluate alignment": EvaluateAlignment,
     "evaluate curves": EvaluateCurves,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,

@@ -161,7 +161,7 @@ def training_command(method: Method) -> type[LamTrain]:
 
 def training_commands() -> dict[str, type[LamTrain]]:
     """Of all methods, those of installed packages included."""
-    return {f"lam train {name}": training_command(method) for name, method in METHODS.all().items()}
+    return {f"lam train {name}": training_command(method) for name, method in METHODS.items()}
 
 
 @dataclass(frozen=True)

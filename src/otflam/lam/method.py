@@ -6,6 +6,7 @@ when it is needed. Packages add their own through the entry-point group `otflam.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
@@ -62,24 +63,8 @@ class Method:
         return getattr(import_module(module), name)
 
 
-class Methods(dict[str, Method]):
-    """All methods by name. Those of other packages are loaded when a name is asked for that is not there, or all."""
-
-    loaded = False
-
-    def all(self) -> dict[str, Method]:
-        """With those of installed packages."""
-        if not self.loaded:
-            Methods.loaded = True
-            for entry in metadata.entry_points(group=GROUP):
-                try:
-                    entry.load()
-                except Exception as error:  # whatever is wrong with it, the other methods are worth having
-                    raise UserError(f"method package {entry.value}: {error}", "repair or uninstall it") from error
-        return self
-
-
-METHODS = Methods()
+METHODS: dict[str, Method] = {}
+"""All methods by name, complete once `otflam.lam` is imported."""
 
 
 def register_method(method: Method) -> Method:
@@ -91,7 +76,18 @@ def register_method(method: Method) -> Method:
 
 
 def find_method(name: str) -> Method:
-    return METHODS.all()[require_name("method", name, METHODS)]
+    return METHODS[require_name("method", name, METHODS)]
+
+
+def load_methods() -> None:
+    """Import the declarations of all methods: ours, then those of installed packages."""
+    for family in BUILT_IN:
+        import_module(f"otflam.lam.{family}")
+    for entry in metadata.entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:  # whatever is wrong with it, the other methods are worth having
+            warnings.warn(f"method package {entry.value} is left out: {error}", stacklevel=2)
 
 
 def low_level() -> set[str]:
