@@ -147,3 +147,10 @@ def test_no_registry_host_and_no_path_of_a_machine() -> None:
             r"files\.pythonhosted|pypi\.org|deb\.debian|registry\.npm|/(root|home/\w+)/", path.read_text()
         )
         assert not found, f"{path} names {found and found[0]}"
+
+
+def test_nobody_asks_for_the_type_of_a_configuration() -> None:
+    """What a method is, it declares (lam/method.py); only reading and writing configurations looks at their types."""
+    asked = re.compile(r"(isinstance|issubclass)\([^)]*Config\b")
+    found = [path.name for path in SOURCES if stage(path) != "core" and asked.search(path.read_text())]
+    assert found == []

@@ -31,8 +31,8 @@ from otflam.lam.health import check_size
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.label import label_store
 from otflam.lam.lapo import LapoConfig
-from otflam.lam.model import CodeLAM
 from otflam.lam.otf_lam import DinoConfig, PixelConfig
+from otflam.lam.otf_lam.codes import CodeLAM
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.train import train_lam
 from otflam.presets import preset

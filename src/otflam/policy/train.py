@@ -63,7 +63,7 @@ class Task:
     hardware: Hardware
     out: Path
     most: int = 0
-    """Imitate at most this many episodes, where labelling them is dear; 0: all of the first half."""
+    """Imitate at most this many episodes, where labelling them is costly; 0: all of the first half."""
     on_part: Parts = no_part
     """Told the name of every part of the work."""
 
