@@ -91,8 +91,8 @@ class Export:
     """Which records: tiny, demo, laptop or paper."""
 
     def run(self) -> None:
-        from otflam.report.export import export_tables
         from otflam.report.figures import draw_figures
+        from otflam.report.tables import export_tables
 
         written = list(export_tables(self.records, self.preset, self.out))
         if not written:

@@ -14,9 +14,10 @@ from otflam.core.cluster import Cluster, submit_jobs
 from otflam.core.errors import UserError
 from otflam.core.pool import default_workers, run_jobs
 from otflam.core.threads import use_one_thread
+from otflam.evaluate.names import VANILLA
 from otflam.evaluate.records import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
-from otflam.experiments.datasets import VANILLA, prepare_data
+from otflam.experiments.datasets import prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
