@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from otflam.commands.tools import Export
+from otflam.commands.report import Export
 from otflam.core.errors import UserError
 from otflam.envs.experts import POLICIES
 from otflam.evaluate import names
@@ -112,7 +112,7 @@ def test_one_list_says_which_tables_exist(tmp_path: Path, monkeypatch: pytest.Mo
     """Files, Markdown pages and the report have what is listed, and nothing else."""
     only = TABLES["carrier"]
     monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
-    monkeypatch.setattr("otflam.commands.tools.say", lambda text: None)
+    monkeypatch.setattr("otflam.commands.report.say", lambda text: None)
     monkeypatch.setattr("otflam.report.figures.FIGURES", {})
     for name in list(TABLES):
         monkeypatch.delitem(TABLES, name)

@@ -41,8 +41,7 @@ class Reproduce:
         from otflam.experiments.estimate import estimate_work
         from otflam.experiments.studies import STUDIES
         from otflam.report.figures import draw_figures
-        from otflam.report.table import as_markdown
-        from otflam.report.tables import TABLES
+        from otflam.report.tables import study_tables
 
         if not self.name:
             for name, study in STUDIES.items():
@@ -62,9 +61,8 @@ class Reproduce:
             failed = run_tasks(
                 site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name)
             )
-        for table in TABLES.values():
-            if table.study == self.name and not table.brief:
-                say(f"{table.caption}\n\n{as_markdown(*table.make(self.records, self.preset))}")
+        for table in study_tables(self.name, self.records, self.preset):
+            say(table)
         for path in study.draw(site):
             say(f"wrote {path}")
         for drawn in draw_figures(self.records, self.preset, root / "figures"):

@@ -77,12 +77,9 @@ def over(records: Records, metric: str, scale: float = 1.0) -> Estimate | None:
 
 
 @dataclass(frozen=True)
-class Earned:
+class Earned(Estimate):
     """Returns of one method."""
 
-    mean: float
-    half: float
-    """Half of the 95 % interval over seeds (Student's t); infinite for a single one."""
     seeds: tuple[float, ...]
     """Mean return of each seed."""
 
@@ -91,11 +88,8 @@ class Earned:
         return self.mean + self.half
 
     def times(self, factor: float) -> Earned:
-        return Earned(factor * self.mean, factor * self.half, tuple(factor * seed for seed in self.seeds))
-
-    def told(self, digits: int) -> str:
-        half = f" ± {self.half:.{digits}f}" if math.isfinite(self.half) else ""
-        return f"{self.mean:.{digits}f}{half}"
+        seeds = tuple(factor * seed for seed in self.seeds)
+        return Earned(factor * self.mean, factor * self.half, self.count, seeds)
 
     def __str__(self) -> str:
         return self.told(1)
@@ -105,11 +99,16 @@ def earned(records: Records) -> Earned:
     """What the seeds of one method earned."""
     means = [float(np.mean(record["metrics"]["returns"])) for record in records]
     found = estimate(means)
-    return Earned(found.mean, found.half, tuple(means))
+    return Earned(found.mean, found.half, found.count, tuple(means))
 
 
 def mean_return(records: Records) -> float:
     return sum(record["metrics"]["return_mean"] for record in records) / len(records)
+
+
+def share_of_bound(records: Records, bound: Records) -> float | None:
+    """Mean return in % of that of a bound in the same world, if it has one."""
+    return 100 * mean_return(records) / mean_return(bound) if bound else None
 
 
 def best_by_return(records: Records) -> Records:

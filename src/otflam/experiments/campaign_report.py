@@ -17,8 +17,6 @@ from otflam.report.table import Table, as_markdown
 
 GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
 """What differs between messages of one cause."""
-
-
 PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
 
 

@@ -25,6 +25,11 @@ def redrawn(size: str) -> list[str]:
     return [data + VANILLA for data in distracting(size)]
 
 
+def in_rounds(names: list[str]) -> list[list[str]]:
+    """Data sets in two rounds: what is redrawn needs its source first."""
+    return [[name for name in names if name.endswith(VANILLA) == second] for second in (False, True)]
+
+
 def recorded_world(root: Path, name: str) -> World:
     """The world that a data set was recorded in."""
     return recorded_collection(Store(root / "data" / name)).world

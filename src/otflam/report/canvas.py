@@ -21,8 +21,6 @@ from otflam.report.style import FIGURE, INK, PAPER, hexed
 
 METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """Nothing in a file says when it was drawn or by which version."""
-
-
 NAME_INCHES = 1.4
 """Width of a name in a legend."""
 

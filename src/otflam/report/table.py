@@ -15,11 +15,8 @@ Body = tuple[list[str], list[list[str]]]
 """The head and the rows of a table."""
 NONE = "–"
 """The cell of what was not measured."""
-ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
+ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
+ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
 NUMBER = re.compile(r"[-−]?\d|–$")
 """How a cell of numbers begins."""
@@ -90,9 +87,7 @@ def escape(cell: str) -> str:
 def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
     """A cell: mean ± half of the 95 % interval over seeds, or a single value."""
     found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
-    if found is None:
-        return NONE
-    return f"{found.mean:.{digits}f}" + (f" ± {found.half:.{digits}f}" if found.count > 1 else "")
+    return NONE if found is None else found.told(digits)
 
 
 def told(value: Estimate | None, digits: int, sign: bool = False) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from otflam.core.errors import require_name
@@ -28,16 +28,16 @@ class Listed:
     study: str
     """Whose command makes its records."""
     build: Build
-    further: tuple[tuple[str, Build], ...] = ()
-    """Further parts, each with its title."""
+    further: Mapping[str, Build] = field(default_factory=dict)
+    """Further parts by their titles."""
     brief: bool = False
     """Whether another one has the same rows and more."""
 
     def make(self, folder: Path, size: str) -> list[Table]:
         """The parts of the table, with or without rows."""
         command = f"otflam reproduce {self.study} --preset {size}"
-        parts = ((self.title, self.build), *self.further)
-        return [Table(title, self.caption, command, *build(folder, size)) for title, build in parts]
+        parts = {self.title: self.build, **self.further}
+        return [Table(title, self.caption, command, *build(folder, size)) for title, build in parts.items()]
 
 
 TABLES = {
@@ -49,7 +49,7 @@ TABLES = {
         f"Table 1, walker-run to cheetah-run; no labels play a part. {SCALE}",
         "transfer",
         tables_codes.transfer_table,
-        (("Monolithic minus OTF, paired by seed", tables_codes.paired_table),),
+        {"Monolithic minus OTF, paired by seed": tables_codes.paired_table},
     ),
     "tokenizer": Listed(
         "What does each vocabulary know?",
@@ -83,12 +83,11 @@ TABLES = {
         "the budget is the whole pool; in the difference from LAPO-256 over held-out episodes; never over trainings.",
         "alignment",
         tables_latents.alignment_table,
-        (
-            (
-                "Difference from LAPO-256 with the same labels; ± over the same held-out episodes",
-                tables_latents.paired_alignment_table,
-            ),
-        ),
+        {
+            "Difference from LAPO-256 with the same labels; ± over the same held-out episodes": (
+                tables_latents.paired_alignment_table
+            )
+        },
     ),
     "alignment_brief": Listed(
         "What do latent actions know of true actions with few labels?",
@@ -99,7 +98,7 @@ TABLES = {
         brief=True,
     ),
     "innovation": Listed(
-        "Innovation",
+        "What do latent actions know that no state could have told?",
         "Rows: latents of one model of each method. R² of what no state could have told of the action, read by a "
         "linear probe and by a small network with so many labelled episodes, on held-out ones; ±: over draws of "
         "labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; shares only where it "
@@ -108,14 +107,14 @@ TABLES = {
         tables_latents.innovation_table,
     ),
     "tuning": Listed(
-        "Tuning",
+        "How long is each row trained on labelled actions?",
         "Rows: what is trained on labelled actions. Mean return of ten episodes on validation seeds after so many "
         "steps, with the first draw of labels; *: the best on that task. The preset has the best over both tasks.",
         "tuning",
         tables_returns.tuning_table,
     ),
     "summary": Listed(
-        "Summary",
+        "What does each method earn, and what do its latents know?",
         "Rows: a method with so many labelled episodes, with distractors. Return: of whole episodes that all rows "
         "meet. Minus labels alone: in the same episodes. From starts: of stretches from recorded states, where doing "
         "nothing is 0 % and the expert 100 %. Innovation R²: what latents know of the action that no state could have "
@@ -157,12 +156,19 @@ PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", 
 
 def fill(page: str, folder: Path) -> str:
     """A Markdown page whose marked tables are made anew from the records."""
-    return PLACE.sub(
-        lambda place: (
-            place[1] + as_markdown(*TABLES[require_name("table", place[2], TABLES)].make(folder, place[3])) + place[4]
-        ),
-        page,
-    )
+
+    def made(place: re.Match[str]) -> str:
+        listed = TABLES[require_name("table", place[2], TABLES)]
+        return place[1] + as_markdown(*listed.make(folder, place[3])) + place[4]
+
+    return PLACE.sub(made, page)
+
+
+def study_tables(study: str, folder: Path, size: str) -> Iterator[str]:
+    """The tables that a study makes as Markdown, each under its caption."""
+    for listed in TABLES.values():
+        if listed.study == study and not listed.brief:
+            yield f"{listed.caption}\n\n{as_markdown(*listed.make(folder, size))}"
 
 
 def tables_with_rows(folder: Path, size: str) -> Iterator[tuple[str, list[Table]]]:

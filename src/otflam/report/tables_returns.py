@@ -14,12 +14,13 @@ from otflam.evaluate.results import (
     distracted,
     group,
     main_budget,
-    mean_return,
     over,
     returns_of,
+    share_of_bound,
     sized,
+    usual,
 )
-from otflam.evaluate.stats import bootstrap_interval, estimate, interquartile_mean, rms_deviation
+from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 from otflam.report.table import NONE, Body, over_seeds, told
 from otflam.report.tables_latents import CEILINGS, with_interval
@@ -34,7 +35,7 @@ Published = Mapping[str, tuple[float, float] | None]
 
 def summary_table(folder: Path, size: str) -> Body:
     """Returns, their difference from the labels alone, returns from recorded starts, and innovation R²."""
-    records = [record for record in distracted(folder, "control", size) if not record["codes"]]
+    records = usual(distracted(folder, "control", size))
     known = distracted(folder, "innovation", size)
     found = {record["method"] for record in records}
     rows = [_summary_row(records, known, method, 0) for method in names.FLOOR if method in found]
@@ -96,15 +97,14 @@ def control_table(folder: Path, size: str) -> Body:
     """Returns, each task with its floor and its ceiling."""
     records, rows = chosen(folder, "control", size), []
     records += best_by_return(records)
-    means = {key: mean_return(found) for key, found in group(records, "task", "method").items()}
+    bounds = group(records, "task", "method")
     groups = group([{"codes": 0} | record for record in records], "task", "labels", "method", "codes")
     for task, labels, method, codes in sorted(groups, key=lambda key: (*key[:2], ORDER.get(key[2], 9), *key[2:])):
         found = groups[task, labels, method, codes]
-        tops = [means.get((task, top)) for top in ("expert", names.ALL_ACTIONS)]
-        mean = estimate([record["metrics"]["return_mean"] for record in found]).mean
-        shares = [NONE if top is None else f"{100 * mean / top:.0f}" for top in tops]
+        shares = [share_of_bound(found, bounds.get((task, top), [])) for top in ("expert", names.ALL_ACTIONS)]
+        percent = [NONE if share is None else f"{share:.0f}" for share in shares]
         first = [task, str(labels or NONE), names.named(found[0])]
-        rows.append([*first, *_earned(found), *shares, imitated(found), str(len(found))])
+        rows.append([*first, *_earned(found), *percent, imitated(found), str(len(found))])
     head = ["data", "labels", "method", "return", "bootstrap interval", "RMS deviation", "middle half"]
     return [*head, "new backgrounds", "% of expert", "% of all actions", "imitated", "seeds"], rows
 
@@ -131,7 +131,7 @@ def imitated(records: Records) -> str:
 
 def baselines_table(folder: Path, size: str) -> Body:
     """Table full_baseline: every method at the budget with most of them."""
-    records = [record for record in distracted(folder, "control", size) if not record["codes"]]
+    records = usual(distracted(folder, "control", size))
     labels = main_budget(records)
     groups = group((record for record in records if record["labels"] == labels), "method")
     rows = []
