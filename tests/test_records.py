@@ -19,9 +19,11 @@ from otflam.core.errors import UserError
 from otflam.core.training import TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import FORMAT, VERSION, Store
+from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import Cell, find_record, read_record, write_record
-from otflam.experiments import agents, lams, tuning
-from otflam.experiments.datasets import DIGITS
+from otflam.evaluate.results import chosen_steps
+from otflam.experiments import lams
+from otflam.experiments.datasets import distracting
 from otflam.experiments.studies import STUDIES
 from otflam.lam.api import LatentActionModel
 from otflam.lam.label import label_store
@@ -94,8 +96,8 @@ def test_steps_on_labels_are_those_that_the_trials_chose() -> None:
     """Of the rows and budgets whose trials are all recorded, on both tasks."""
     trials = [record for path in RECORDS.glob("tuning-*.json") if (record := read_record(path))["preset"] == "laptop"]
     counts = Counter((record["method"], record["labels"]) for record in trials)
-    whole = len(preset("laptop").trials) * len(agents.distracting("laptop"))
-    chosen = tuning.chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
+    whole = len(preset("laptop").trials) * len(distracting("laptop"))
+    chosen = chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
     known = {row: steps for row, steps in preset("laptop").steps.items() if row not in WAYS}
     assert known == chosen and len(chosen) >= 2
 

@@ -20,10 +20,10 @@ from otflam.commands.evaluate import EvaluateAlignment, EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
-from otflam.commands.report import Report
+from otflam.commands.report import Export, Report, Tables
 from otflam.commands.reproduce import Reproduce
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Demo, Export, Tables
+from otflam.commands.tools import GL, Bench, Demo
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 

@@ -16,7 +16,8 @@ from otflam.evaluate.leakage import leakage
 from otflam.evaluate.probes import read_actions
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.agents import SEEDS, Job, distracting
+from otflam.experiments.agents import SEEDS, Job
+from otflam.experiments.datasets import distracting
 from otflam.policy.decode import VERSION as DECODER_VERSION
 from otflam.policy.splits import Splits
 from otflam.presets import preset

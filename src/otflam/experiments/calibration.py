@@ -17,8 +17,9 @@ from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.store import Store
 from otflam.evaluate.control import EVALUATION, play
+from otflam.evaluate.names import BASELINE, CONTROL
 from otflam.experiments import lams
-from otflam.experiments.datasets import CONTROL, collection_of
+from otflam.experiments.datasets import collection_of
 from otflam.lam.features import store_features
 from otflam.lam.label import label_store
 from otflam.lam.method import METHODS
@@ -35,8 +36,6 @@ LARGE, SMALL = 64, 8
 """Batches above the first are timed at the second and taken to cost in proportion."""
 PLAYED = (20, 220)
 """Steps that an agent is watched for; the difference leaves out what the start takes."""
-GROUNDED = "lapo-256"
-"""Whose agent stands for all."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class Calibration:
     @cached_property
     def agent(self) -> dict[str, Cost]:
         """A whole agent: what its clone and its decoder cost."""
-        self.cost(f"lam {GROUNDED}")
+        self.cost(f"lam {BASELINE}")
         config, out, watches = self.chosen.policy, self.folder / "agent", {}
         scale = config.clone.batch / timed(config.clone.batch)
         # Decoders are small: they are timed as they are.
@@ -154,7 +153,7 @@ class Calibration:
             return lambda done, total: watches[name].step(1)
 
         task = Task(self.store, 1, config, self.chosen.hardware, out, on_part=part)
-        train_agent(task, self.folder / GROUNDED, None, "decode")
+        train_agent(task, self.folder / BASELINE, None, "decode")
         return {
             name: Cost(watches[name].seconds * times, 0.0, weigh(out / name))
             for name, times in {"clone": scale, "decoder": 1.0}.items()

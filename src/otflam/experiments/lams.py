@@ -19,8 +19,9 @@ from otflam.core.run import training_seconds
 from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
+from otflam.evaluate.names import BASELINE, CONTROL, NOISY
 from otflam.evaluate.records import Cell
-from otflam.experiments.datasets import CONTROL, NOISY, VANILLA, policy_worlds
+from otflam.experiments.datasets import distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
@@ -32,7 +33,7 @@ from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
 from otflam.tokenizer.build import train_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 
-COMPARED = ("lapo-256",)
+COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
 
 
@@ -57,9 +58,10 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds, every = policy_worlds(size), preset(size).lam
-    plain = [method for method in every if not METHODS[method].costly]  # these worlds are a control
-    jobs = [Job(method, data) for data in worlds for method in (plain if data.endswith(VANILLA) else every)]
+    worlds, every = distracting(size), preset(size).lam
+    jobs = [Job(method, data) for data in worlds for method in every]
+    # The others are a control.
+    jobs += [Job(method, data) for data in redrawn(size) for method in every if not METHODS[method].costly]
     # What action noise is good for: the same without it.
     return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]
 

@@ -20,9 +20,9 @@ from otflam.data.store import Store
 from otflam.evaluate import carrier
 from otflam.evaluate.codes import VERSION as CODES_VERSION
 from otflam.evaluate.codes import factor_metrics, patch_kmeans_nmse, reconstruction
+from otflam.evaluate.names import CONTROL, DIGITS
 from otflam.evaluate.records import Cell
 from otflam.evaluate.transfer import transfer_metrics
-from otflam.experiments.datasets import CONTROL, DIGITS
 from otflam.motion.config import MotionConfig
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
