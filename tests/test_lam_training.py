@@ -17,6 +17,7 @@ import torch
 
 from otflam.core.errors import UserError
 from otflam.core.run import read_metrics
+from otflam.core.train import TrainProgress
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
@@ -130,7 +131,7 @@ def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Pa
 
     train_lam(
         method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out,
-        base_of(method, tokenizer), backbone, on_step=stop,
+        base_of(method, tokenizer), backbone, progress=TrainProgress(step=stop),
     )  # fmt: skip
 
 

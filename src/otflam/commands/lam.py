@@ -56,6 +56,7 @@ class LamTrain:
 
     def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
         from otflam.core.files import read_json
+        from otflam.core.train import TrainProgress
         from otflam.data.clips import split_episodes
         from otflam.data.store import Store
         from otflam.lam.health import HELD_OUT
@@ -71,7 +72,7 @@ class LamTrain:
         with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
-                online, bar.part, bar.later(f"train {self.method}", "steps"), bar.advance, bar.log,
+                online, bar.part, TrainProgress(bar.later(f"train {self.method}", "steps"), bar.advance, bar.log),
             )  # fmt: skip
         if first:
             told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"

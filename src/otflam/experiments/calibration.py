@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.threads import use_one_thread
+from otflam.core.train import TrainProgress
 from otflam.core.training import TrainConfig
 from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
@@ -115,11 +116,10 @@ class Calibration:
         online = eyes is not None and not self.chosen.featured
 
         def train(*a: Any) -> None:
-            short, hardware, out, begin, step = a
+            short, hardware, out, progress = a
             train_lam(
-                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online,
-                on_start=begin, on_step=step,
-            )  # fmt: skip
+                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online, progress=progress
+            )
 
         return self._trained(method, training, train)
 
@@ -177,7 +177,8 @@ class Calibration:
     def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
         """The cost of a step of a training, which is given its settings and what to call."""
         watch, out = Watch(), self.folder / name
-        train(shorten(training), self.chosen.hardware, out, lambda done, total: watch.step(0), watch.step)
+        progress = TrainProgress(lambda done, total: watch.step(0), watch.step)
+        train(shorten(training), self.chosen.hardware, out, progress)
         return Cost(watch.seconds * training.batch / timed(training.batch), 0.0, weigh(out))
 
 
