@@ -13,10 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
 from otflam.core.run import Run, read_metrics, training_seconds
-from otflam.core.terms import Terms
 from otflam.core.train import TrainProgress, fit, launch
 from otflam.core.training import Hardware, TrainConfig
 

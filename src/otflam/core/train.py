@@ -19,15 +19,14 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from otflam.core.config import to_json
+from otflam.core.batch import Terms
+from otflam.core.config import to_json, versions
 from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
 from otflam.core.processor import bfloat16
-from otflam.core.provenance import versions
 from otflam.core.release import first_line, first_not_finite, save_weights
 from otflam.core.run import Run
-from otflam.core.terms import Terms
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 
 M = TypeVar("M", bound=nn.Module)

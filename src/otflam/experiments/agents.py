@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.files import patiently
-from otflam.core.provenance import versions
 from otflam.core.release import read_release
 from otflam.core.run import learning_curve, training_seconds
 from otflam.data.store import Store

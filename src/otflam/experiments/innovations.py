@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from otflam.core.config import stable_hash
+from otflam.core.config import stable_hash, versions
 from otflam.core.files import patiently, read_json, write_json
-from otflam.core.provenance import versions
 from otflam.core.train import device_of
 from otflam.data.store import Store
 from otflam.evaluate.alignment import episodes_of, motion_column, ridge_guess

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.errors import UserError
 from otflam.core.files import patiently, read_json
-from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.files import patiently
-from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes

@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
-from otflam.core.terms import Terms
+from otflam.core.batch import Batch, Terms
 from otflam.core.train import place_of
 from otflam.data.clips import Clips
 from otflam.data.store import Store

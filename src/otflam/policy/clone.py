@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.config import from_json, to_json
 from otflam.core.nn import IMPALA, require_square
 from otflam.core.release import load_weights, read_release, release_hash
-from otflam.core.terms import Terms
 from otflam.core.train import SILENT, TrainProgress, launch, train_into
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips

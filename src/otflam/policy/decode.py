@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from otflam.core.batch import Terms
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
 from otflam.core.release import load_weights
-from otflam.core.terms import Terms
 from otflam.core.train import SILENT, TrainProgress, launch, place_of, train_into
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips, batch_order

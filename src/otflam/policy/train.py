@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.errors import UserError
-from otflam.core.provenance import versions
 from otflam.core.release import read_release, release_hash
 from otflam.core.train import TrainProgress, device_of
 from otflam.core.training import Hardware, TrainConfig

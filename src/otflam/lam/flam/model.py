@@ -19,11 +19,10 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
 from otflam.core.nn import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, start_orthogonal
 from otflam.core.parallel import gather_rows
-from otflam.core.terms import Terms
 from otflam.data.store import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer

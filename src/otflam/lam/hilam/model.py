@@ -18,11 +18,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
 from otflam.core.nn import NEAR_ZERO, Block
 from otflam.core.parallel import gather_rows
-from otflam.core.terms import Terms
 from otflam.core.train import place_of
 from otflam.data.clips import Clips
 from otflam.data.derived import derive

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.parallel import gather_rows
-from otflam.core.terms import Terms
 from otflam.lam.lapo import FLapoConfig
 from otflam.lam.lapo.model import Lapo, Seen
 from otflam.lam.model import Latents, spread
