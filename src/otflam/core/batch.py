@@ -21,7 +21,7 @@ BATCH = 64
 
 
 class Terms(NamedTuple):
-    """What a training objective returns. Named tuples pass between model and loop: Fabric refuses frozen dataclasses."""
+    """What an objective returns. Named tuples pass between model and loop: Fabric refuses frozen dataclasses."""
 
     losses: dict[str, Tensor]
     """Unweighted; the training configuration has one weight for each."""
