@@ -156,3 +156,17 @@ def test_nobody_asks_for_the_type_of_a_configuration() -> None:
     asked = re.compile(r"(isinstance|issubclass)\([^)]*Config\b")
     found = [path.name for path in SOURCES if stage(path) != "core" and asked.search(path.read_text())]
     assert found == []
+
+
+def test_the_picture_of_the_house_is_true() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    drawn = {
+        line.split()[0]: set(line.split(" stands on ")[1].split()) - {"nothing"}
+        for line in text.splitlines()
+        if " stands on " in line and line.split()[0] in STAGES
+    }
+    built: dict[str, set[str]] = {name: set() for name in STAGES}
+    for path in SOURCES:
+        if (here := stage(path)) in built:
+            built[here] |= {name.split(".")[1] for name in imports(path)} - {here, "presets"}
+    assert drawn == built
