@@ -93,6 +93,10 @@ class LAM(nn.Module, ABC):
         online: bool = False,
     ) -> dict[str, Store]:
         """What frozen networks say about the episodes, computed once; `online` leaves out what is large."""
+        return {} if parts.base_hash is None else self.base_columns(store, parts.base_hash, on_part)
+
+    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+        """What the model that this one stands on says about a data set; `key` is that model's hash."""
         return {}
 
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:

@@ -9,10 +9,8 @@ Axes: b clips, t frames, p places, k slots, d slot features, c features, a actio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from einops import rearrange
@@ -104,17 +102,8 @@ class Flam(LAM):
             )
         return cls(config, tokenizer, (size // 2 ** len(IMPALA)) ** 2)
 
-    def columns(
-        self,
-        parts: Parts,
-        store: Store,
-        episodes: Sequence[int] | np.ndarray | None,
-        on_part: OnPart,
-        online: bool = False,
-    ) -> dict[str, Store]:
-        if parts.base_hash is None:
-            return {}
-        return {TOKENS: encode_frames(store, self.tokenizer, parts.base_hash, on_part(TOKENS))}
+    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+        return {TOKENS: encode_frames(store, self.tokenizer, key, on_part(TOKENS))}
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)

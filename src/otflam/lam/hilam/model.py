@@ -9,7 +9,6 @@ Axes: b transitions, t low-level latents of a window, m chunks, n skills, l low-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -111,23 +110,14 @@ class Hilam(LAM):
             raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
         return cls(config, low)
 
-    def columns(
-        self,
-        parts: Parts,
-        store: Store,
-        episodes: Sequence[int] | np.ndarray | None,
-        on_part: OnPart,
-        online: bool = False,
-    ) -> dict[str, Store]:
+    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
         """The latent actions of the low-level model."""
-        if parts.base_hash is None:
-            return {}
         width = self.low.latent
 
         def compute(index: int) -> np.ndarray:
             return self.low.label(store, index, {})
 
-        return {LOW: derive(store, LOW, parts.base_hash, Column("float32", (width,)), compute, on_part(LOW))}
+        return {LOW: derive(store, LOW, key, Column("float32", (width,)), compute, on_part(LOW))}
 
     @torch.inference_mode()
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:

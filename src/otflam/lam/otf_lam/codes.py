@@ -5,10 +5,8 @@ Axes: b transitions, p patches, n tokens, s state features.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -55,17 +53,8 @@ class CodeLAM(LAM):
         self.tokenizer.eval()
         return self
 
-    def columns(
-        self,
-        parts: Parts,
-        store: Store,
-        episodes: Sequence[int] | np.ndarray | None,
-        on_part: OnPart,
-        online: bool = False,
-    ) -> dict[str, Store]:
-        if parts.base_hash is None:
-            return {}
-        return {"codes": encode_with(store, self.tokenizer, parts.base_hash, on_part("codes"))}
+    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+        return {"codes": encode_with(store, self.tokenizer, key, on_part("codes"))}
 
     def codes_used(self, batch: Batch, seen: OverCodes) -> Tensor:
         return code_weights(seen.codes, self.tokenizer.config.codebook.codes).mean(0)
