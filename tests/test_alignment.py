@@ -40,12 +40,13 @@ from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
 from otflam.experiments.datasets import prepare_data
-from otflam.lam.config import PixelConfig
+from otflam.lam.build import load_lam
 from otflam.lam.label import label_store
-from otflam.lam.methods import load_lam
+from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import preset
+from otflam.report.table import as_markdown
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
@@ -169,7 +170,7 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
     for job in jobs:
         metrics = agents.measure(root, "tiny", job)
         write_record(records, agents.cell(root, "tiny", job), metrics, 0.0, "test")
-    table = TABLES["control"](records, "tiny")
+    table = as_markdown(*TABLES["control"].make(records, "tiny"))
     assert table.count("\n") == 2 + len(jobs) and "lapo-256+relabel" in table
     job = alignments.Job("lapo-256", data, 1, 0)
     metrics = alignments.measure(root, "tiny", job)
@@ -189,7 +190,7 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
     write_record(records, cell, metrics, 0.0, "test")
     (record,) = read_records(records, "alignment")
     assert record["labels"] == 1 and len(record["metrics"]["curve_mse"]) == len(record["metrics"]["curve_steps"]) == 2
-    assert "lapo-256" in TABLES["alignment"](records, "tiny")
+    assert "lapo-256" in as_markdown(*TABLES["alignment"].make(records, "tiny"))
     figure = tmp_path / "curves.png"
     EvaluateCurves(figure, records, "tiny", 1).run()
     with Image.open(figure) as drawn:

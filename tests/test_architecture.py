@@ -108,6 +108,8 @@ def test_every_config_field_is_read() -> None:
             assert field.name in read, f"nobody reads {kind.__name__}.{field.name}"
     text = "\n".join(path.read_text() for path in SOURCES)
     for field in dataclasses.fields(Preset):
+        if field.name == "name":  # read by the preset itself, which looks its methods up by it
+            continue
         assert re.search(rf"(preset\(\w+(\.\w+)?\)|chosen)\.{field.name}\b", text), f"nobody reads Preset.{field.name}"
 
 
@@ -147,3 +149,24 @@ def test_no_registry_host_and_no_path_of_a_machine() -> None:
             r"files\.pythonhosted|pypi\.org|deb\.debian|registry\.npm|/(root|home/\w+)/", path.read_text()
         )
         assert not found, f"{path} names {found and found[0]}"
+
+
+def test_nobody_asks_for_the_type_of_a_configuration() -> None:
+    """What a method is, it declares (lam/method.py); only reading and writing configurations looks at their types."""
+    asked = re.compile(r"(isinstance|issubclass)\([^)]*Config\b")
+    found = [path.name for path in SOURCES if stage(path) != "core" and asked.search(path.read_text())]
+    assert found == []
+
+
+def test_the_picture_of_the_house_is_true() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    drawn = {
+        line.split()[0]: set(line.split(" stands on ")[1].split()) - {"nothing"}
+        for line in text.splitlines()
+        if " stands on " in line and line.split()[0] in STAGES
+    }
+    built: dict[str, set[str]] = {name: set() for name in STAGES}
+    for path in SOURCES:
+        if (here := stage(path)) in built:
+            built[here] |= {name.split(".")[1] for name in imports(path)} - {here, "presets"}
+    assert drawn == built

@@ -20,6 +20,7 @@ from otflam.experiments import lams
 from otflam.experiments.cells import Site, Task, check_failures, run_tasks
 from otflam.experiments.tokenizers import plan
 from otflam.presets import preset
+from otflam.report.table import as_markdown
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 
@@ -81,7 +82,7 @@ def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path) -> 
     heard, again = Heard(), Heard()
     run_tasks(site, tasks, "otflam x", heard)
     assert len(heard.cells) == 2 and heard.known == 0
-    table = TABLES["transfer"](tmp_path / "records", "tiny")
+    table = as_markdown(*TABLES["transfer"].make(tmp_path / "records", "tiny"))
     assert table.count("walker-run → cheetah-run") == 3 and "49.3" in table and "64.8" in table
     assert "paired by seed" in table and found_rows(table) == 3
     run_tasks(site, tasks, "otflam x", again)
@@ -131,7 +132,7 @@ def test_latent_action_models_are_recorded(tmp_path: Path, save_dino: Callable[.
     dino, lapo = sorted(read_records(tmp_path / "records", "lam"), key=lambda record: record["method"], reverse=True)
     assert dino["backbone"] == "dino" and {"gain_over_shuffled", "codes_used"} <= dino["metrics"].keys()
     assert lapo["task"] == "walker-run-vanilla" and "backbone" not in lapo
-    table = TABLES["lam"](tmp_path / "records", "tiny")
+    table = as_markdown(*TABLES["lam"].make(tmp_path / "records", "tiny"))
     assert "otf-lam-dino (dino)" in table and len(table.splitlines()) == 4
     job = lams.Job("lapo-128", "walker-run-vanilla", seed=1)
     assert lams.cell(tmp_path / "root", "tiny", job).config_hash != lapo["config_hash"]

@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from otflam.core.errors import UserError
+from otflam.evaluate.results import control_mse, main_budget
 from otflam.lam.health import MATTERS
 from otflam.report.canvas import counted, spread
 from otflam.report.curves import draw_convergence, sketch_convergence
 from otflam.report.figures import FIGURES, Drawn, draw_figures
-from otflam.report.figures_latents import LEAST, control_mse
+from otflam.report.figures_latents import LEAST
 from otflam.report.figures_returns import sketch_returns
-from otflam.report.markdown import main_budget
 from otflam.report.published import BASELINES
-from otflam.report.reproduced import baselines_table
 from otflam.report.style import FIGURE
+from otflam.report.tables_returns import baselines_table
 from otflam.report.verdicts import verdicts
 
 RECORDED = Path(__file__).parents[1] / "results" / "records"
@@ -93,7 +93,7 @@ def recorded(records: list[Record]) -> Generator[Path]:
     def read(folder: Path, experiment: str) -> list[Record]:
         return [each for each in records if each["experiment"] == experiment]
 
-    with mock.patch("otflam.report.markdown.read_records", read):
+    with mock.patch("otflam.evaluate.results.read_records", read):
         yield Path("records")
 
 
@@ -260,5 +260,5 @@ def test_tables_and_figures_choose_the_same_budget() -> None:
     found = [each | {"metrics": {"return_mean": 1.0} | each["metrics"]} for each in [*EVERYTHING_OF_CONTROL, *many]]
     with recorded(found) as folder, matplotlib.rc_context(FIGURE):
         sketch = sketch_returns(folder, "laptop")
-        assert baselines_table(folder, "laptop").startswith("| method (8 labels) |")
+        assert baselines_table(folder, "laptop")[0][0] == "method (8 labels)"
     assert sketch and "8 labelled episodes" in sketch.caption

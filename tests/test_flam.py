@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.config import FlamConfig
-from otflam.lam.flam import Flam
-from otflam.lam.slots import SlotAttention
+from otflam.lam.flam import FlamConfig
+from otflam.lam.flam.model import Flam
+from otflam.lam.flam.slots import SlotAttention
 from otflam.presets import preset
 from otflam.report.predictions import replace_past, roll_out
 from otflam.tokenizer.config import FrameTokenizerConfig

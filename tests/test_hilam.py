@@ -15,7 +15,9 @@ from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.evaluate.alignment import frozen_future
-from otflam.lam.chunking import (
+from otflam.lam.health import verdict
+from otflam.lam.hilam import HilamConfig
+from otflam.lam.hilam.chunking import (
     Boundaries,
     BoundaryFinder,
     boundary_rate,
@@ -25,11 +27,10 @@ from otflam.lam.chunking import (
     spread_out,
     take_chunks,
 )
-from otflam.lam.columns import label_episode, label_windows, name_all
-from otflam.lam.config import HilamConfig, LapoConfig
-from otflam.lam.health import verdict
-from otflam.lam.hilam import LOW, Hilam
-from otflam.lam.lapo import Lapo
+from otflam.lam.hilam.model import LOW, Hilam
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.lapo.model import Lapo
+from otflam.lam.parts import Parts
 from otflam.presets import preset
 
 CONFIG, LAPO = preset("tiny").lam["hilam"], preset("tiny").lam["lapo-64"]
@@ -215,7 +216,7 @@ def test_labels_of_one_segment_share_their_skill(square_store: Store) -> None:
     """As the model itself cuts the windows of an episode, one after another from its start."""
     model = make()
     model.centre.fill_(0.3)
-    rows = label_windows(model, square_store, 1, {})[:, CONFIG.width :]
+    rows = model.label(square_store, 1, {})[:, CONFIG.width :]
     clips = Clips(square_store, model.offsets, (), [1], pad=True)
     for start in (0, 6):
         last = start + CONFIG.window - 1
@@ -231,13 +232,14 @@ def test_labels_of_one_segment_share_their_skill(square_store: Store) -> None:
 def test_the_first_transition_does_not_stand_for_what_was_before(square_store: Store) -> None:
     """Neither in the latent of a frozen future nor anywhere else: stored and computed on the way agree at the start."""
     model = make()
-    low = name_all(square_store, model.low, "low", lambda done, total: None)
+    parts = Parts((32, 32, 3), base=model.low, base_hash="low")
+    low = model.columns(parts, square_store, None, lambda name: lambda done, total: None)[LOW]
 
     def still(batch: Batch) -> torch.Tensor:
         return model.infer(frozen_future(batch))
 
-    stored = label_episode(still, model, model.latent, square_store, 2, {LOW: low})
-    fresh = label_episode(still, model, model.latent, square_store, 2, {})
+    stored = model.each_transition(still, model.latent, square_store, 2, {LOW: low})
+    fresh = model.each_transition(still, model.latent, square_store, 2, {})
     np.testing.assert_allclose(stored, fresh, atol=1e-5)
 
 

@@ -15,22 +15,25 @@ from torch import nn
 from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.config import AbstractionConfig, FlamConfig, LapoConfig, OTFConfig, PixelConfig
-from otflam.lam.dino import DinoLAM
-from otflam.lam.f_lapo import FactorisedLapo
+from otflam.lam import method as methods
+from otflam.lam.build import build_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, verdict
-from otflam.lam.lapo import Lapo
-from otflam.lam.methods import CONFIGS, Parts, build_lam
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.lapo.factorised import FactorisedLapo
+from otflam.lam.lapo.model import Lapo
 from otflam.lam.model import effective_rank
-from otflam.lam.pixel import PixelLAM
+from otflam.lam.otf_lam import AbstractionConfig, PixelConfig
+from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
+from otflam.lam.otf_lam.dino import DinoLAM
+from otflam.lam.otf_lam.pixel import PixelLAM
+from otflam.lam.parts import Parts
 from otflam.presets import PRESETS, preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer
 from otflam.tokenizer.frames import FrameTokenizer
 
-METHODS = sorted(CONFIGS)
+METHODS = sorted(methods.METHODS)
 TINY = preset("tiny")
 
 
@@ -49,18 +52,17 @@ def parts_for(method: str, size: str, dino: Path | None = None) -> Parts:
     """Frames and untrained frozen networks of a preset's size."""
     chosen = preset(size)
     pixels = chosen.collection.world.size
-    otf = isinstance(chosen.lam[method], OTFConfig)
+    otf = methods.METHODS[method].base == "motion tokenizer"
     backbone = None
     if method == "otf-lam-dino" and dino is not None:
         backbone = Backbone.load(str(dino), getattr(chosen.lam[method], "size", 0))
     parts = Parts((pixels, pixels, 3), backbone=backbone, width=None if backbone is None else backbone.width)
     if method == "hilam":
-        low = build_lam(chosen.lam["lapo-64"], parts)
-        assert isinstance(low, Lapo)
-        return dataclasses.replace(parts, low=low, low_hash="hash")
-    if isinstance(chosen.lam[method], FlamConfig):
-        return dataclasses.replace(parts, tokenizer=FrameTokenizer(chosen.frame_tokenizer), tokenizer_hash="hash")
-    return dataclasses.replace(parts, tokenizer=build_tokenizer(chosen.tokenizer) if otf else None)
+        low = build_lam("lapo-64", chosen.lam["lapo-64"], parts)
+        return dataclasses.replace(parts, base=low, base_hash="hash")
+    if methods.METHODS[method].base == "frame tokenizer":
+        return dataclasses.replace(parts, base=FrameTokenizer(chosen.frame_tokenizer), base_hash="hash")
+    return dataclasses.replace(parts, base=build_tokenizer(chosen.tokenizer) if otf else None)
 
 
 def random_batch(offsets: tuple[int, ...], size: int, count: int = 4, **columns: torch.Tensor) -> Batch:
@@ -115,7 +117,7 @@ def test_paper_preset_takes_two_steps(method: str, save_dino: Callable[..., Path
     """At batch 4, with the real widths; DINOv2-small's shape with random weights."""
     folder = save_dino(tmp_path / "dino", hidden=384, layers=1, heads=6) if method == "otf-lam-dino" else None
     torch.manual_seed(0)
-    model = build_lam(PRESETS["paper"].lam[method], parts_for(method, "paper", folder)).train()
+    model = build_lam(method, PRESETS["paper"].lam[method], parts_for(method, "paper", folder)).train()
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
     clip, losses = random_batch(model.training_offsets, 64), []
     for _ in range(2):
@@ -130,7 +132,7 @@ def test_paper_preset_takes_two_steps(method: str, save_dino: Callable[..., Path
 @pytest.mark.parametrize("method", ["otf-lam-pixel", "otf-lam-dino"])
 def test_the_loss_is_the_error_of_the_future(method: str, dino: Path) -> None:
     """L_Pixel over the pixels of the future frame, L_DINO over its features, with the latent that has seen it."""
-    model = build_lam(TINY.lam[method], parts_for(method, "tiny", dino)).eval()
+    model = build_lam(method, TINY.lam[method], parts_for(method, "tiny", dino)).eval()
     clip = random_batch(model.training_offsets, 32)
     truth = clip.images(model.stride) if method == "otf-lam-pixel" else model.future(clip)
     expected = (model.predict(clip, model.infer(clip)) - truth).square().mean()
@@ -138,7 +140,7 @@ def test_the_loss_is_the_error_of_the_future(method: str, dino: Path) -> None:
 
 
 def test_codes_reach_dinos_predictor_only_through_the_latent(dino: Path) -> None:
-    model = build_lam(TINY.lam["otf-lam-dino"], parts_for("otf-lam-dino", "tiny", dino)).eval()
+    model = build_lam("otf-lam-dino", TINY.lam["otf-lam-dino"], parts_for("otf-lam-dino", "tiny", dino)).eval()
     assert isinstance(model, DinoLAM)
     width, side = parts_for("otf-lam-dino", "tiny", dino).width, model.config.side
     features = torch.randn(4, 2, side**2, width or 0)
@@ -152,7 +154,7 @@ def test_codes_reach_dinos_predictor_only_through_the_latent(dino: Path) -> None
 
 @pytest.mark.parametrize("method", ["lapo-128", "m-lapo", "f-lapo"])
 def test_lapos_forward_half_sees_the_present_and_the_latent_only(method: str) -> None:
-    model = build_lam(TINY.lam[method], parts_for(method, "tiny"))
+    model = build_lam(method, TINY.lam[method], parts_for(method, "tiny"))
     model(random_batch(model.training_offsets, 32))  # a codebook starts with its first batch
     model.eval()
     batch = random_batch(model.offsets, 32)
@@ -177,7 +179,7 @@ def test_lapo_looks_further_ahead_only_in_training() -> None:
 
 
 def test_motion_enters_m_lapos_inverse_half() -> None:
-    plain, told = (build_lam(TINY.lam[name], parts_for(name, "tiny")).eval() for name in ("lapo-128", "m-lapo"))
+    plain, told = (build_lam(name, TINY.lam[name], parts_for(name, "tiny")).eval() for name in ("lapo-128", "m-lapo"))
     batch = random_batch(told.offsets, 32)
     assert plain.look(batch).motion is None
     seen = told.look(batch)
@@ -188,7 +190,7 @@ def test_motion_enters_m_lapos_inverse_half() -> None:
 
 def test_f_lapos_latent_is_made_of_one_code_a_patch() -> None:
     """So that a change too small for another code changes nothing, and one in a patch only the code there."""
-    model = build_lam(TINY.lam["f-lapo"], parts_for("f-lapo", "tiny"))
+    model = build_lam("f-lapo", TINY.lam["f-lapo"], parts_for("f-lapo", "tiny"))
     assert isinstance(model, FactorisedLapo)
     model(random_batch(model.training_offsets, 32))  # the codebook starts with its first batch
     seen, patches = model.eval().look(random_batch(model.offsets, 32)), model.config.grid**2
@@ -210,7 +212,7 @@ def test_residual_prediction_starts_from_the_frame() -> None:
     batch, guesses = random_batch((0, 2), 32), []
     for residual in (True, False):
         torch.manual_seed(0)
-        model = PixelLAM(dataclasses.replace(config, residual=residual), parts.tokenizer, 32, 3).eval()
+        model = PixelLAM(dataclasses.replace(config, residual=residual), parts.base, 32, 3).eval()
         guesses.append(model.predict(batch, torch.zeros(4, model.latent)))
     torch.testing.assert_close(guesses[0] - guesses[1], batch.images(0))
 
@@ -275,7 +277,7 @@ def test_pixels_forward_half_sees_the_present_and_the_latent_only() -> None:
     assert isinstance(config, PixelConfig)
     for usage, alike in ((0, True), (4, False)):
         torch.manual_seed(0)
-        model = PixelLAM(dataclasses.replace(config, usage=usage), parts.tokenizer, 32, 3).eval()
+        model = PixelLAM(dataclasses.replace(config, usage=usage), parts.base, 32, 3).eval()
         latent, futures = torch.randn(4, model.latent), []
         for seed in range(2):
             codes = torch.randint(0, 64, (4, 2, 196), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)

@@ -17,25 +17,30 @@ import torch
 
 from otflam.core.errors import UserError
 from otflam.core.run import read_metrics
+from otflam.core.train import TrainProgress
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_predictions_of
+from otflam.lam import method as methods
 from otflam.lam.api import LatentActionModel
-from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
-from otflam.lam.dino import DinoLAM
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone, store_features
+from otflam.lam.flam import FlamConfig
 from otflam.lam.health import check_size
+from otflam.lam.hilam import HilamConfig
 from otflam.lam.label import label_store
-from otflam.lam.methods import CONFIGS, load_lam
-from otflam.lam.model import CodeLAM
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.otf_lam import DinoConfig, PixelConfig
+from otflam.lam.otf_lam.codes import CodeLAM
+from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.train import train_lam
 from otflam.presets import preset
 from otflam.report.factors import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-METHODS = sorted(CONFIGS)
+METHODS = sorted(methods.METHODS)
 TINY = preset("tiny")
 
 
@@ -126,7 +131,7 @@ def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Pa
 
     train_lam(
         method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out,
-        base_of(method, tokenizer), backbone, on_step=stop,
+        base_of(method, tokenizer), backbone, progress=TrainProgress(step=stop),
     )  # fmt: skip
 
 
@@ -159,7 +164,7 @@ def test_frozen_networks_are_frozen_and_not_called(
 def test_stored_codes_and_codes_on_the_way_agree(store: Store, tokenizer: Path, dino: Path, tmp_path: Path) -> None:
     model = train("otf-lam-pixel", store, tokenizer, dino, tmp_path / "lam")
     parts = load_lam(tmp_path / "lam")[1]
-    codes = Store(derived_folder(store, "codes", str(parts.tokenizer_hash)))
+    codes = Store(derived_folder(store, "codes", str(parts.base_hash)))
     stored = Clips(store, model.offsets, (), [3], {"codes": codes}).gather(np.arange(8))
     fresh = Clips(store, model.offsets, (), [3]).gather(np.arange(8))
     assert isinstance(model, CodeLAM)

@@ -16,7 +16,7 @@ from otflam.data.clips import Clips
 from otflam.data.derived import derive, tell_rows
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.lam.methods import load_lam
+from otflam.lam.build import load_lam
 from otflam.tokenizer.build import load_tokenizer
 
 LENGTHS = {"a": 9, "b": 21, "c": 13}

@@ -6,7 +6,10 @@ import dataclasses
 
 from otflam.core.training import TrainConfig
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES
-from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig, LapoConfig, PixelConfig
+from otflam.lam.flam import FlamConfig
+from otflam.lam.hilam import HilamConfig
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.otf_lam import DinoConfig, PixelConfig
 from otflam.presets import preset
 
 PAPER = preset("paper")

@@ -160,17 +160,24 @@ def test_readme_prints_the_tree_as_it_is() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
 def test_tables_come_from_the_records(page: str) -> None:
     text = (ROOT / page).read_text()
-    assert len(PLACE.findall(text)) >= 2
+    assert len(PLACE.findall(text)) >= (1 if page == "README.md" else 9)
     assert fill(text, ROOT / "results" / "records") == text, f"run 'otflam tables {page}'"
     # The guide's commands are run above; this page may only repeat them.
     assert page == "README.md" or set(commands(ROOT / page)) <= set(commands(ROOT / "docs" / "guide.md"))
 
 
-def test_numbers_in_the_readme_come_from_the_records() -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_readme_is_read_in_two_minutes() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 160
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_numbers_in_the_pages_come_from_the_records() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
     bench = json.loads((ROOT / "results" / "bench.json").read_text())
     for name, row in bench.items():
-        assert f"`{name}` | {row['value']:.3g}" in text, f"README has another {name}"
+        assert f"`{name}` | {row['value']:.3g}" in text, f"docs/benchmarks.md has another {name}"
+    text = (ROOT / "docs" / "experts.md").read_text()
     for name in ("cheetah-run", "walker-run"):
         record = json.loads((ROOT / "results" / "experts.json").read_text())[name]
         for policy in ("expert", "random", "zero"):

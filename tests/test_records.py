@@ -19,20 +19,23 @@ from otflam.core.errors import UserError
 from otflam.core.training import TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import FORMAT, VERSION, Store
+from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import Cell, find_record, read_record, write_record
-from otflam.experiments import agents, lams, tuning
-from otflam.experiments.datasets import DIGITS
+from otflam.evaluate.results import chosen_steps
+from otflam.experiments import lams
+from otflam.experiments.datasets import distracting
 from otflam.experiments.studies import STUDIES
 from otflam.lam.api import LatentActionModel
 from otflam.lam.label import label_store
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
-from otflam.policy.config import PARTS
 from otflam.presets import preset
 from otflam.tokenizer.api import Tokenizer
 from otflam.tokenizer.build import load_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 
+WAYS = ("decode", "relabel", "finetune")
+"""Of using labels, whose steps a method without trials of its own takes."""
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 COLUMNS = {"frames": {"dtype": "uint8", "shape": [64, 64, 3]}}
 STORES = {
@@ -93,9 +96,9 @@ def test_steps_on_labels_are_those_that_the_trials_chose() -> None:
     """Of the rows and budgets whose trials are all recorded, on both tasks."""
     trials = [record for path in RECORDS.glob("tuning-*.json") if (record := read_record(path))["preset"] == "laptop"]
     counts = Counter((record["method"], record["labels"]) for record in trials)
-    whole = len(preset("laptop").trials) * len(agents.distracting("laptop"))
-    chosen = tuning.chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
-    known = {row: steps for row, steps in preset("laptop").steps.items() if row not in PARTS}
+    whole = len(preset("laptop").trials) * len(distracting("laptop"))
+    chosen = chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
+    known = {row: steps for row, steps in preset("laptop").steps.items() if row not in WAYS}
     assert known == chosen and len(chosen) >= 2
 
 

@@ -25,7 +25,8 @@ from otflam.experiments.studies import STUDIES
 from otflam.lam.train import train_lam
 from otflam.presets import preset
 from otflam.report.explorer import make_explorer
-from otflam.report.page import CONTAINED, MAKERS, as_json, make_page
+from otflam.report.html import as_json
+from otflam.report.page import make_page
 from otflam.report.runs import find_runs
 from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict
@@ -82,7 +83,7 @@ def test_what_is_in_the_page(page: Path) -> None:
     assert "otflam reproduce transfer --preset laptop" in text and "otflam reproduce lam --preset laptop" in text
     assert "Monolithic minus OTF, paired by seed" in text and "which calls the rise a drop" in text
     assert "What do agents earn" not in text  # tables without rows are left out
-    assert {MAKERS.get(name, name) for name in TABLES if name not in CONTAINED} <= STUDIES.keys()  # commands that exist
+    assert {table.study for table in TABLES.values()} <= STUDIES.keys()  # commands that exist
     inside = re.findall(r'id="figure-inside-\d">\s*<div class="paper"[^>]*><img src="data:image/webp', text)
     assert len(inside) == 2 and "flam-4 on squares &amp; &lt;b&gt;: frames of" in text and "hilam on squares" in text
     assert re.search(r'class="pill (holds|fails|open|unmeasured)"', text)

@@ -13,11 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
 from otflam.core.run import Run, read_metrics, training_seconds
-from otflam.core.terms import Terms
-from otflam.core.train import fit, launch
+from otflam.core.train import TrainProgress, fit, launch
 from otflam.core.training import Hardware, TrainConfig
 
 
@@ -85,7 +84,14 @@ def test_a_checkpoint_from_before_stays(tmp_path: Path) -> None:
             model.line.bias.data.fill_(torch.nan)
 
     with pytest.raises(UserError, match=r"line\.bias is not finite after step 8: train with a smaller --lr"):
-        fit(model, Numbers(), config, Run(tmp_path, config), launch(Hardware(accelerator="cpu")), on_step=step)
+        fit(
+            model,
+            Numbers(),
+            config,
+            Run(tmp_path, config),
+            launch(Hardware(accelerator="cpu")),
+            TrainProgress(step=step),
+        )
     state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert state["step"] == 4 and all(tensor.isfinite().all() for tensor in state["model"].values())
 

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 
 from otflam.evaluate.records import Cell, read_records, write_record
-from otflam.report.summary import (
-    difference,
-    innovation_table,
-    returns_of,
-    share_of,
-    starts_of,
-    summary_table,
-    tuning_table,
-)
+from otflam.evaluate.results import difference, returns_of, share_of, starts_of
+from otflam.report.table import Body
+from otflam.report.tables_latents import innovation_table
+from otflam.report.tables_returns import summary_table, tuning_table
 
 TASK = "cheetah-run-noisy"
 
@@ -51,14 +46,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def rows(table: str) -> dict[str, list[str]]:
-    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()]
-    return {row[0]: row for row in cells}
+def rows(table: Body) -> dict[str, list[str]]:
+    return {row[0]: row for row in table[1]}
 
 
 def test_the_table_has_all_that_decides(folder: Path) -> None:
     found = rows(summary_table(folder, "tiny"))
-    assert list(found)[2:] == [
+    assert list(found) == [
         "random", "labels-only", "lapo-256", "expert",
         "ceiling: true states before and after", "ceiling: frames, all labels",
     ]  # fmt: skip
@@ -82,10 +76,12 @@ def test_differences_pair_seeds_and_episodes(folder: Path) -> None:
 
 def test_shares_need_a_sure_ceiling(folder: Path) -> None:
     record = next(read_records(folder, "innovation"))
-    assert share_of([record], "innovation_r2_states") == "20"
-    assert share_of([record], "innovation_r2_frames") == "–"
-    assert "0.010 (-0.010 to 0.030)" in innovation_table(folder, "tiny")
+    share = share_of([record], "innovation_r2_states")
+    assert share is not None and share.mean == pytest.approx(20)
+    assert share_of([record], "innovation_r2_frames") is None
+    (row,) = innovation_table(folder, "tiny")[1]
+    assert row[6:8] == ["20", "–"] and row[-1] == "0.010 (-0.010 to 0.030)"
 
 
 def test_trials_are_told_and_the_best_marked(folder: Path) -> None:
-    assert "| lapo-256 | 8 | cheetah-run | 20.0 | 25.0 * |" in tuning_table(folder, "tiny")
+    assert tuning_table(folder, "tiny")[1] == [["lapo-256", "8", "cheetah-run", "20.0", "25.0 *"]]

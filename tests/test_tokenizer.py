@@ -12,6 +12,7 @@ import torch
 from otflam.commands.tokenizer import rebase
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
+from otflam.core.train import TrainProgress
 from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
@@ -145,7 +146,7 @@ def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     train = dataclasses.replace(preset("tiny").tokenizer_training, steps=120, lr=5e-3, log_every=20)
     out = tmp_path / "tokenizer"
     rows: list[dict[str, float]] = []
-    model = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, on_log=rows.append)
+    model = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, TrainProgress(log=rows.append))
     assert rows[-1]["rec"] < 0.7 * rows[0]["rec"] and rows[-1]["step"] == 120
     loaded = load_tokenizer(out)
     kept = {name: value for name, value in model.state_dict().items() if name not in model.transient}

@@ -13,11 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
 from otflam.core.run import Run
-from otflam.core.terms import Terms
-from otflam.core.train import fit, launch, rate_at
+from otflam.core.train import TrainProgress, fit, launch, rate_at
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect
 from otflam.data.store import Store
@@ -64,7 +63,7 @@ def run_line(path: Path, stop_at: int | None = None, **changes: object) -> nn.Mo
 
     torch.manual_seed(0)
     model, settings = Line(), config(**changes)
-    fit(model, Numbers(), settings, Run(path, settings), launch(Hardware()), on_log=interrupt)
+    fit(model, Numbers(), settings, Run(path, settings), launch(Hardware()), TrainProgress(log=interrupt))
     return model
 
 

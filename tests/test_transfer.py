@@ -16,14 +16,14 @@ from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import reconstruction, spread, strangers
+from otflam.evaluate.names import CONTROL
 from otflam.evaluate.transfer import transfer_metrics
-from otflam.experiments.datasets import CONTROL
 from otflam.experiments.studies import STUDIES, demo_tasks
 from otflam.experiments.tokenizers import plan
-from otflam.lam.config import OTFConfig
+from otflam.lam.otf_lam import OTFConfig
 from otflam.motion.config import MotionConfig
 from otflam.presets import PRESETS, preset
-from otflam.report.tables import CAPTIONS
+from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 from otflam.tokenizer.model import MotionAutoencoder
 
@@ -100,7 +100,7 @@ def test_sizes_are_recorded_and_told(digits: Store, tokenizer: MotionAutoencoder
         control, drawn = (size(build_tokenizer(model)) for model in models)
         assert f"{control:,} parameters on control frames and {drawn:,} on digits" in page
         told = [f"{number / 1e6:.{1 if number > 1e6 else 2}f} M" for number in (control, drawn)]
-        assert all(number in CAPTIONS["transfer"] for number in told)
+        assert all(number in TABLES["transfer"].caption for number in told)
 
 
 def size(model: torch.nn.Module) -> int:

@@ -10,6 +10,8 @@ import pytest
 
 from otflam.data.collect import collect
 from otflam.evaluate.control import EVALUATION, VALIDATION
+from otflam.evaluate.names import GROUNDED, REFERENCES, TUNED
+from otflam.evaluate.results import chosen_steps
 from otflam.experiments import agents, tuning
 from otflam.policy.config import way_of
 from otflam.presets import preset, steps_on_labels
@@ -23,7 +25,7 @@ def test_every_row_has_as_many_trials() -> None:
     assert set(trials.values()) == {len(LAPTOP.trials)} and {job.seed for job in jobs} == {0}
     assert {labels for _, _, labels in trials} == set(LAPTOP.compared)
     rows = {method for method, _, _ in trials}
-    assert {*agents.GROUNDED, *agents.REFERENCES, *(f"{name}+finetune" for name in agents.GROUNDED)} == rows
+    assert {*GROUNDED, *REFERENCES, *(f"{name}+finetune" for name in GROUNDED)} == rows == set(TUNED)
 
 
 def test_the_best_over_both_tasks_is_chosen() -> None:
@@ -34,9 +36,9 @@ def test_the_best_over_both_tasks_is_chosen() -> None:
         return {"method": "idm", "labels": 8, "task": task, "steps": steps, "metrics": metrics}
 
     near = [trial("a", 500, 100.0), trial("a", 1500, 105.0), trial("b", 500, 30.0), trial("b", 1500, 20.0)]
-    assert tuning.chosen_steps(near) == {"idm": {8: 500}}
-    assert tuning.chosen_steps(near[:2]) == {"idm": {8: 1500}}
-    assert tuning.chosen_steps([]) == {}
+    assert chosen_steps(near) == {"idm": {8: 500}}
+    assert chosen_steps(near[:2]) == {"idm": {8: 1500}}
+    assert chosen_steps([]) == {}
 
 
 def test_steps_go_where_the_labels_are() -> None:

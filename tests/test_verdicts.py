@@ -184,7 +184,7 @@ def recorded(records: list[Record]) -> Generator[Path]:
     def read(folder: Path, experiment: str) -> list[Record]:
         return [each for each in records if each["experiment"] == experiment]
 
-    with mock.patch("otflam.report.markdown.read_records", read):
+    with mock.patch("otflam.evaluate.results.read_records", read):
         yield Path("records")
 
 

@@ -1,8 +1,12 @@
-"""Every size as a named preset: what to collect and how long to train, from seconds to the paper's scale."""
+"""Every size as a named preset: what to collect and how long to train, from seconds to the paper's scale.
+
+Sizes of latent action models stand in the declarations of their methods (lam/), by the names of these presets.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from otflam.core.errors import require_name
@@ -10,22 +14,19 @@ from otflam.core.training import Hardware, TrainConfig
 from otflam.data.options import Collection, MovingMNIST
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
-from otflam.lam.config import (
-    AbstractionConfig,
-    FlamConfig,
-    HilamConfig,
-    LamConfig,
-    LapoConfig,
-    PixelConfig,
-    PredictorConfig,
-)
+from otflam.lam.method import METHODS, ModelConfig
+from otflam.motion.config import MotionConfig
 from otflam.policy.config import PARTS, ActorConfig, PolicyConfig, way_of
-from otflam.sizes import FRAMES, LOSSES, lam_trainings, lams, policy, tokenizer_for_control, tokenizer_for_digits
-from otflam.tokenizer.config import DecoderConfig, FrameTokenizerConfig, TokenizerConfig
+from otflam.tokenizer.config import CodebookConfig, DecoderConfig, FrameTokenizerConfig, TokenizerConfig
+
+LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
+"""Weights of L_vocab in the authors' public code."""
+FRAMES = {"rec": 1.0}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Preset:
+    name: str
     collection: Collection
     """What to collect per task: an expert without noise."""
     noise: float
@@ -46,10 +47,6 @@ class Preset:
     """FLAM's tokenizer of frames."""
     frame_training: TrainConfig
     """How long to train it."""
-    lam: dict[str, LamConfig]
-    """Every latent action model, by its name."""
-    lam_training: dict[str, TrainConfig]
-    """How long to train each."""
     policy: PolicyConfig
     """The policy, its decoder and how both are trained."""
     clone_steps: dict[str, int]
@@ -74,180 +71,156 @@ class Preset:
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
     """What recorded experiments train on; one processor of the same kind gives the same bits."""
 
+    @property
+    def lam(self) -> Mapping[str, ModelConfig]:
+        """Every latent action model that has this size, by its method."""
+        return {name: method.sizes[self.name].model for name, method in METHODS.items() if self.name in method.sizes}
 
-SMALL, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
-# At this scale: a quarter of the tokens, each told its own part of the latent; no modulation by code usage, which would
-# tell the forward model about the future past the latent; the same stride for all methods (docs/decisions.md).
-LAPTOP_FLAM = FlamConfig(dim=96, blocks=1, heads=4, mlp=192, rounds=2, frames=3, ahead=2, stride=2, annealed=3000)
-LAPTOP_LAMS = lams(
-    AbstractionConfig(dim=128, mlp=512, dropout=0.0),
-    PredictorConfig(128, 2, 4, 512, dropout=0.0, placed=True),
-    PixelConfig(cell=2, channels=(16, 32, 64), blocks=0, usage=0, head=64, drawn=2),
-    LapoConfig(scale=1, blocks=0, stride=2, reach=1),
-    5,
-    LAPTOP_FLAM,
-    HilamConfig(dim=128, blocks=1, heads=4, mlp=256, window=32, chunks=(4, 2)),
-    dino_mlp=256,
-)
+    @property
+    def lam_training(self) -> Mapping[str, TrainConfig]:
+        """How long to train each."""
+        return {name: method.sizes[self.name].train for name, method in METHODS.items() if self.name in method.sizes}
 
+
+def control_tokenizer(*, patch: int, warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
+    return TokenizerConfig(patch=patch, warmup=warmup, codebook=CodebookConfig(patience=patience), decoder=decoder)
+
+
+def digit_tokenizer(*, warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
+    motion, book = MotionConfig(stride=1), CodebookConfig(patience=patience)
+    return TokenizerConfig("otf", motion, book, decoder, channels=1, grid=16, patch=8, warmup=warmup)
+
+
+def policy(*, actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finetune: int) -> PolicyConfig:
+    """A policy; it is fine-tuned as it was trained, for its own number of steps."""
+    clone, decode = replace(clone, weights={"clone": 1.0}), replace(decode, weights={"action": 1.0})
+    return PolicyConfig(actor=actor, clone=clone, decode=decode, finetune=replace(clone, steps=finetune))
+
+
+NARROW, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
+TINY_DECODER = DecoderConfig(width=16, reference=8)
+TINY_VOCABULARY = TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES)
 LAPTOP_FRAMES = FrameTokenizerConfig(dim=64, scale=2, blocks=0)
 LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
 
-PRESETS = {
-    # Tests: seconds.
-    "tiny": Preset(
-        Collection(World(size=32), episodes=4, steps=24),
-        0.5,
-        MovingMNIST(sequences=105),
-        Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
-        tokenizer_for_control(2, 4, 5, DecoderConfig(width=16, reference=8)),
-        tokenizer_for_digits(4, 5, DecoderConfig(width=16, reference=8)),
-        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
-        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES),
-        FrameTokenizerConfig(dim=8, scale=1, blocks=0),
-        TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=FRAMES),
-        lams(
-            AbstractionConfig(8, dim=8, heads=2, mlp=16),
-            PredictorConfig(8, 1, 2, 16),
-            PixelConfig(cell=7, channels=(4, 4, 8), head=8),
-            LapoConfig(scale=1, blocks=1, reach=2),
-            2,
-            FlamConfig(latent=16, dim=8, blocks=1, heads=2, mlp=16, frames=4, ahead=2, annealed=4),
-            HilamConfig(width=8, skill=4, dim=8, blocks=1, heads=2, mlp=16, window=6, chunks=(2, 2)),
-        ),
-        lam_trainings(
-            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
-            TrainConfig(steps=8, batch=8, optimiser="adam", lr=1e-3, log_every=2, save_every=2),
-            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
-            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
-        ),
-        policy(
-            ActorConfig(scale=1, blocks=0, state=16),
-            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
-            TrainConfig(steps=8, batch=8, lr=1e-3, log_every=4, save_every=4),
-            4,
-        ),
-        {},
-        {1: 8},
-        (1,),
-        24,
-        2,
-        evaluated=2,
-        stretch=6,
-        trials=(4, 8),
+TINY = Preset(
+    name="tiny",  # tests: seconds
+    collection=Collection(World(size=32), episodes=4, steps=24),
+    noise=0.5,
+    mnist=MovingMNIST(sequences=105),
+    expert=Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
+    tokenizer=control_tokenizer(patch=2, warmup=4, patience=5, decoder=TINY_DECODER),
+    digit_tokenizer=digit_tokenizer(warmup=4, patience=5, decoder=TINY_DECODER),
+    tokenizer_training=TINY_VOCABULARY,
+    digit_training=TINY_VOCABULARY,
+    frame_tokenizer=FrameTokenizerConfig(dim=8, scale=1, blocks=0),
+    frame_training=replace(TINY_VOCABULARY, weights=FRAMES),
+    policy=policy(
+        actor=ActorConfig(scale=1, blocks=0, state=16),
+        clone=TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2),
+        decode=TrainConfig(steps=8, batch=8, lr=1e-3, log_every=4, save_every=4),
+        finetune=4,
     ),
-    # The whole story in minutes.
-    "demo": Preset(
-        Collection(episodes=12, steps=250),
-        0.5,
-        MovingMNIST(sequences=420),
-        Recipe(decisions=80_000),
-        tokenizer_for_control(5, 40, 50, SMALL),
-        tokenizer_for_digits(40, 50, SMALL),
-        TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
-        TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
-        LAPTOP_FRAMES,
-        TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
-        LAPTOP_LAMS | {f"flam-{slots}": replace(LAPTOP_FLAM, slots=slots, annealed=250) for slots in (4, 8)},
-        lam_trainings(
-            TrainConfig(steps=800, batch=32, lr=4e-4, schedule="cosine", ramp=20),
-            TrainConfig(steps=600, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
-            TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20),
-            TrainConfig(steps=300, batch=32, lr=4e-4, schedule="cosine", ramp=20),
-        ),
-        policy(
-            LAPTOP_ACTOR,
-            TrainConfig(steps=700, batch=64, lr=1e-3, schedule="cosine", ramp=50),
-            TrainConfig(steps=300, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
-            150,
-        ),
-        {},
-        {3: 300},
-        (3,),
-        None,
-        6,
-        evaluated=2,
+    clone_steps={},
+    labels={1: 8},
+    compared=(1,),
+    played=24,
+    featured=2,
+    evaluated=2,
+    stretch=6,
+    trials=(4, 8),
+)
+
+DEMO = Preset(
+    name="demo",  # the whole story in minutes
+    collection=Collection(episodes=12, steps=250),
+    noise=0.5,
+    mnist=MovingMNIST(sequences=420),
+    expert=Recipe(decisions=80_000),
+    tokenizer=control_tokenizer(patch=5, warmup=40, patience=50, decoder=NARROW),
+    digit_tokenizer=digit_tokenizer(warmup=40, patience=50, decoder=NARROW),
+    tokenizer_training=TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
+    digit_training=TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
+    frame_tokenizer=LAPTOP_FRAMES,
+    frame_training=TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
+    policy=policy(
+        actor=LAPTOP_ACTOR,
+        clone=TrainConfig(steps=700, batch=64, lr=1e-3, schedule="cosine", ramp=50),
+        decode=TrainConfig(steps=300, batch=256, lr=1e-3, schedule="linear", log_every=50, save_every=50),
+        finetune=150,
     ),
-    # Our recorded results: hours in total.
-    "laptop": Preset(
-        Collection(episodes=128, steps=500),
-        0.5,
-        MovingMNIST(),
-        Recipe(),
-        tokenizer_for_control(5, 120, 100, SMALL),
-        tokenizer_for_digits(120, 100, SMALL),
-        TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
-        TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
-        LAPTOP_FRAMES,
-        TrainConfig(steps=1500, batch=32, lr=1e-3, schedule="cosine", ramp=50, weights=FRAMES),
-        LAPTOP_LAMS,
-        lam_trainings(
-            TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50),
-            TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
-            TrainConfig(steps=3200, batch=32, lr=1e-3, schedule="cosine", ramp=50),
-            TrainConfig(steps=1500, batch=32, lr=4e-4, schedule="cosine", ramp=50),
-            # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
-            TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50),
-        ),
-        policy(
-            LAPTOP_ACTOR,
-            TrainConfig(steps=3400, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
-            TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
-            1500,
-        ),
-        {},
-        # By held-out error, which is what probes are read for; returns ask for more (docs/log.md).
-        {2: 50, 4: 100, 8: 200, 16: 500, 32: 1000},
-        (8, 32),
-        None,
-        60,
-        evaluated=20,
-        trials=(500, 1500, 3400),
-        steps={
-            "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
-            "lapo-256": {8: 3400, 32: 1500},
-            "otf-lam-pixel": {8: 3400, 32: 1500},
-            "labels-only": {8: 1500, 32: 1500},
-        },
+    clone_steps={},
+    labels={3: 300},
+    compared=(3,),
+    played=None,
+    featured=6,
+    evaluated=2,
+)
+
+LAPTOP = Preset(
+    name="laptop",  # our recorded results: hours in total
+    collection=Collection(episodes=128, steps=500),
+    noise=0.5,
+    mnist=MovingMNIST(),
+    expert=Recipe(),
+    tokenizer=control_tokenizer(patch=5, warmup=120, patience=100, decoder=NARROW),
+    digit_tokenizer=digit_tokenizer(warmup=120, patience=100, decoder=NARROW),
+    tokenizer_training=TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
+    digit_training=TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
+    frame_tokenizer=LAPTOP_FRAMES,
+    frame_training=TrainConfig(steps=1500, batch=32, lr=1e-3, schedule="cosine", ramp=50, weights=FRAMES),
+    policy=policy(
+        actor=LAPTOP_ACTOR,
+        clone=TrainConfig(steps=3400, batch=64, lr=2e-3, weight_decay=0.5, schedule="cosine", ramp=50),
+        decode=TrainConfig(steps=1000, batch=256, lr=1e-3, schedule="linear", log_every=25, save_every=25),
+        finetune=1500,
     ),
-    # The paper's values: 2,000 full trajectories per task, rendered as the original does, half of them for learning;
+    clone_steps={},
+    # By held-out error, which is what probes are read for; returns ask for more (docs/log.md).
+    labels={2: 50, 4: 100, 8: 200, 16: 500, 32: 1000},
+    compared=(8, 32),
+    played=None,
+    featured=60,
+    evaluated=20,
+    trials=(500, 1500, 3400),
+    steps={
+        "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
+        "lapo-256": {8: 3400, 32: 1500},
+        "otf-lam-pixel": {8: 3400, 32: 1500},
+        "labels-only": {8: 1500, 32: 1500},
+    },
+)
+
+PAPER = Preset(
+    name="paper",  # 2,000 full trajectories per task, rendered as the original does, half of them for learning
+    collection=Collection(World(quality="reference"), episodes=2000),
+    noise=0.0,
+    mnist=MovingMNIST(),
+    expert=Recipe(decisions=5_000_000),
+    tokenizer=control_tokenizer(patch=7, warmup=1949, patience=1000, decoder=PUBLIC),
+    digit_tokenizer=digit_tokenizer(warmup=55, patience=1000, decoder=PUBLIC),
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
-    "paper": Preset(
-        Collection(World(quality="reference"), episodes=2000),
-        0.0,
-        MovingMNIST(),
-        Recipe(decisions=5_000_000),
-        tokenizer_for_control(7, 1949, 1000, PUBLIC),
-        tokenizer_for_digits(55, 1000, PUBLIC),
-        TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
-        TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
-        FrameTokenizerConfig(),
-        # 10 epochs of 31,250 batches of frames, and of 30,969 batches of sub-trajectories.
-        TrainConfig(steps=312_500, batch=32, lr=1e-4, weights=FRAMES),
-        lams(AbstractionConfig(), PredictorConfig(), PixelConfig(), LapoConfig(), 7, FlamConfig(), HilamConfig()),
-        lam_trainings(
-            TrainConfig(steps=20_000, batch=512, lr=1e-4),
-            # LAOM's: Adam, no clipping, warm-up over three of ten epochs, then linearly to zero.
-            TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),
-            TrainConfig(309_690, 32, lr=1e-4, schedule="cosine", ramp=1000),
-            TrainConfig(50_000, 32, lr=1e-4),
-            pixel=1.0,
-        ),
-        # 10 epochs of 1,949 batches, 5 for OTF-LAM-DINO; the public code's linear decay.
-        policy(
-            ActorConfig(),
-            TrainConfig(19_490, 512, lr=1e-4, schedule="linear", clip=0.0),
-            TrainConfig(5000, 512, lr=3e-4, schedule="linear", clip=0.0),
-            2500,
-        ),
-        {"otf-lam-dino": 9745},
-        {16: 2500, 32: 5000, 64: 10_000, 128: 20_000},
-        (32,),
-        None,
-        0,
-        hardware=Hardware(),
+    tokenizer_training=TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
+    digit_training=TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
+    frame_tokenizer=FrameTokenizerConfig(),
+    # 10 epochs of 31,250 batches of frames.
+    frame_training=TrainConfig(steps=312_500, batch=32, lr=1e-4, weights=FRAMES),
+    # 10 epochs of 1,949 batches, 5 for OTF-LAM-DINO; the public code's linear decay.
+    policy=policy(
+        actor=ActorConfig(),
+        clone=TrainConfig(19_490, 512, lr=1e-4, schedule="linear", clip=0.0),
+        decode=TrainConfig(5000, 512, lr=3e-4, schedule="linear", clip=0.0),
+        finetune=2500,
     ),
-}
+    clone_steps={"otf-lam-dino": 9745},
+    labels={16: 2500, 32: 5000, 64: 10_000, 128: 20_000},
+    compared=(32,),
+    played=None,
+    featured=0,
+    hardware=Hardware(),
+)
+
+PRESETS = {each.name: each for each in (TINY, DEMO, LAPTOP, PAPER)}
 
 
 def preset(name: str) -> Preset:

@@ -16,17 +16,18 @@ from otflam.commands.data import (
     ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateCurves
+from otflam.commands.evaluate import EvaluateAlignment, EvaluateCurves
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import TRAININGS, LamExport, LamLabel, LamPredict, LamShow
+from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
-from otflam.commands.report import Report
+from otflam.commands.report import Export, Report, Tables
 from otflam.commands.reproduce import Reproduce
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Demo, Export, Tables
+from otflam.commands.tools import GL, Bench, Demo
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
+TRAININGS = training_commands()
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
     "reproduce": Reproduce,
@@ -55,6 +56,7 @@ COMMANDS: dict[str, type[Command]] = {
     "policy reference": PolicyReference,
     "policy run": PolicyRun,
     "evaluate return": EvaluateReturn,
+    "evaluate alignment": EvaluateAlignment,
     "evaluate curves": EvaluateCurves,
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,

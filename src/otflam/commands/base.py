@@ -46,8 +46,8 @@ def first_episodes(store: Store, count: int) -> range | None:
 def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
     """The DINOv2 that a trained latent action model needs, if it needs one."""
     from otflam.core.release import read_release
+    from otflam.lam.build import KIND
     from otflam.lam.features import Backbone
-    from otflam.lam.methods import KIND
 
     told = read_release(lam, KIND)["backbone"]
     return None if told is None else Backbone.load(dino, told["size"])

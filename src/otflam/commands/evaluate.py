@@ -1,10 +1,13 @@
-"""Commands that show what was measured."""
+"""Commands that measure, and that show what was measured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import tyro
+
+from otflam.presets import preset
 from otflam.report.progress import say
 
 
@@ -25,3 +28,38 @@ class EvaluateCurves:
         from otflam.report.curves import draw_convergence
 
         say(f"wrote {draw_convergence(self.records, self.preset, self.labels, self.out)}")
+
+
+@dataclass(frozen=True)
+class EvaluateAlignment:
+    """Judge the latent actions of anyone's frozen model: what they know of actions and of distractors."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set; it needs actions, and labelled episodes are drawn from its third quarter."""
+    extractor: str
+    """MODULE:NAME of an object with `offsets` and `infer(frames) -> latents`; frames are bytes [n, k, h, w, c]."""
+    labels: int = 8
+    """Labelled episodes that probes learn from."""
+    seed: int = 0
+    """Draws them."""
+    probed: int = 16
+    """Held-out episodes that probes are tested on."""
+    out: Path | None = None
+    """JSON file for all numbers."""
+    preset: str = "laptop"
+    """Sizes, of the probing network: tiny, demo, laptop or paper."""
+
+    def run(self) -> None:
+        from otflam.core.files import write_json
+        from otflam.data.store import Store
+        from otflam.evaluate.extractors import judge_extractor, load_extractor
+
+        train = preset(self.preset).policy.seeded(self.seed).decode
+        extractor = load_extractor(self.extractor)
+        found = judge_extractor(Store(self.data), extractor, self.labels, self.seed, self.probed, train)
+        for name, value in found.items():
+            if isinstance(value, float):
+                say(f"{name:16} {value:.4f}")
+        if self.out is not None:
+            write_json(self.out, found)
+            say(f"wrote {self.out}")

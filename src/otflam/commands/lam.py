@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ import tyro
 from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware, TrainConfig
-from otflam.lam.config import DinoConfig, FlamConfig, FLapoConfig, HilamConfig, LapoConfig, MLapoConfig, PixelConfig
+from otflam.lam.method import METHODS, Base, Method
 from otflam.presets import preset
 from otflam.report.progress import Progress, say
 
@@ -56,6 +56,7 @@ class LamTrain:
 
     def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
         from otflam.core.files import read_json
+        from otflam.core.train import TrainProgress
         from otflam.data.clips import split_episodes
         from otflam.data.store import Store
         from otflam.lam.health import HELD_OUT
@@ -71,7 +72,7 @@ class LamTrain:
         with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
-                online, bar.part, bar.later(f"train {self.method}", "steps"), bar.advance, bar.log,
+                online, bar.part, TrainProgress(bar.later(f"train {self.method}", "steps"), bar.advance, bar.log),
             )  # fmt: skip
         if first:
             told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
@@ -80,11 +81,9 @@ class LamTrain:
 
 
 @dataclass(frozen=True)
-class TrainPixel(LamTrain):
-    """Train OTF-LAM-Pixel: codes become latent actions that redraw the next frame."""
+class OnMotion(LamTrain):
+    """A training that stands on a motion tokenizer."""
 
-    method: ClassVar[str] = "otf-lam-pixel"
-    model: Annotated[PixelConfig, NO_PREFIX]
     tokenizer: Path = Path()
     """Folder of a trained tokenizer."""
 
@@ -93,17 +92,13 @@ class TrainPixel(LamTrain):
 
 
 @dataclass(frozen=True)
-class TrainDino(LamTrain):
-    """Train OTF-LAM-DINO: codes become latent actions that predict features of a frozen DINOv2."""
+class OnMotionAndFeatures(OnMotion):
+    """A training that predicts features of a frozen backbone, too."""
 
-    method: ClassVar[str] = "otf-lam-dino"
-    model: Annotated[DinoConfig, NO_PREFIX]
-    tokenizer: Path = Path()
-    """Folder of a trained tokenizer."""
     dino: str = "facebook/dinov2-small"
     """Folder or hub name of the DINOv2 backbone (see 'otflam dino prepare')."""
     episodes: int = 0
-    """Train on at most this many episodes, for features are dear; 0: on all of the share."""
+    """Train on at most this many episodes, for features are costly; 0: on all of the share."""
     online: bool = False
     """Run the backbone in every step instead of storing its features once."""
 
@@ -123,51 +118,9 @@ class TrainDino(LamTrain):
 
 
 @dataclass(frozen=True)
-class TrainLapo64(LamTrain):
-    """Train LAPO with latent actions of 64 numbers, the low level of HiLAM."""
+class OnFrames(LamTrain):
+    """A training that stands on a frame tokenizer."""
 
-    method: ClassVar[str] = "lapo-64"
-    model: Annotated[LapoConfig, NO_PREFIX]
-
-
-@dataclass(frozen=True)
-class TrainLapo128(LamTrain):
-    """Train LAPO with latent actions of 128 numbers."""
-
-    method: ClassVar[str] = "lapo-128"
-    model: Annotated[LapoConfig, NO_PREFIX]
-
-
-@dataclass(frozen=True)
-class TrainLapo256(LamTrain):
-    """Train LAPO with latent actions of 256 numbers."""
-
-    method: ClassVar[str] = "lapo-256"
-    model: Annotated[LapoConfig, NO_PREFIX]
-
-
-@dataclass(frozen=True)
-class TrainMLapo(LamTrain):
-    """Train M-LAPO: LAPO whose inverse model is told what moved."""
-
-    method: ClassVar[str] = "m-lapo"
-    model: Annotated[MLapoConfig, NO_PREFIX]
-
-
-@dataclass(frozen=True)
-class TrainFLapo(LamTrain):
-    """Train F-LAPO: LAPO whose inverse model is a patch encoder with a code for every patch."""
-
-    method: ClassVar[str] = "f-lapo"
-    model: Annotated[FLapoConfig, NO_PREFIX]
-
-
-@dataclass(frozen=True)
-class TrainFlam4(LamTrain):
-    """Train FLAM with four slots, each with a latent action of its own."""
-
-    method: ClassVar[str] = "flam-4"
-    model: Annotated[FlamConfig, NO_PREFIX]
     tokenizer: Path = Path()
     """Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."""
 
@@ -176,18 +129,9 @@ class TrainFlam4(LamTrain):
 
 
 @dataclass(frozen=True)
-class TrainFlam8(TrainFlam4):
-    """Train FLAM with eight slots, each with a latent action of its own."""
+class OnLatents(LamTrain):
+    """A training that stands on another latent action model."""
 
-    method: ClassVar[str] = "flam-8"
-
-
-@dataclass(frozen=True)
-class TrainHilam(LamTrain):
-    """Train HiLAM: skills over the latent actions of a low-level model."""
-
-    method: ClassVar[str] = "hilam"
-    model: Annotated[HilamConfig, NO_PREFIX]
     low: Path = Path()
     """Folder of the trained low-level model (see 'otflam lam train lapo-64')."""
 
@@ -195,9 +139,30 @@ class TrainHilam(LamTrain):
         self.train_with(self.low, None, False, None)
 
 
-METHODS = (TrainPixel, TrainDino, TrainLapo64, TrainLapo128, TrainLapo256, TrainMLapo, TrainFLapo)
-METHODS += (TrainFlam4, TrainFlam8, TrainHilam)
-TRAININGS = {f"lam train {kind.method}": kind for kind in METHODS}
+KINDS: dict[tuple[Base | None, bool], type[LamTrain]] = {
+    (None, False): LamTrain,
+    ("motion tokenizer", False): OnMotion,
+    ("motion tokenizer", True): OnMotionAndFeatures,
+    ("frame tokenizer", False): OnFrames,
+    ("latent action model", False): OnLatents,
+}
+"""By what a method stands on, and whether it predicts features."""
+
+
+def training_command(method: Method) -> type[LamTrain]:
+    """The command that trains a method, made from its declaration."""
+    kind: Any = method.config
+    model = ("model", Annotated[kind, NO_PREFIX])
+    facts = {"method": method.name, "__doc__": f"Train {method.summary}", "__module__": __name__}
+    name = f"Train{method.name.title().replace('-', '')}"
+    shared = KINDS[method.base, method.features]
+    made: Any = make_dataclass(name, [model], bases=(shared,), namespace=facts, frozen=True)
+    return made
+
+
+def training_commands() -> dict[str, type[LamTrain]]:
+    """Of all methods, those of installed packages included."""
+    return {f"lam train {name}": training_command(method) for name, method in METHODS.items()}
 
 
 @dataclass(frozen=True)

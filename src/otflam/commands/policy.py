@@ -87,7 +87,7 @@ class PolicyTrain(Training):
     """Folder or hub name of the DINOv2 backbone, for a model that predicts its features."""
 
     episodes: int = 0
-    """Imitate at most this many episodes, where features of DINOv2 are dear; 0: all of the first half."""
+    """Imitate at most this many episodes, where features of DINOv2 are costly; 0: all of the first half."""
 
     def most(self) -> int:
         if self.episodes < 0:
@@ -103,7 +103,7 @@ class PolicyTrain(Training):
 
     def run(self) -> None:
         from otflam.core.release import read_release
-        from otflam.lam.methods import KIND
+        from otflam.lam.build import KIND
         from otflam.policy.train import train_agent
 
         method = read_release(self.lam, KIND)["method"]

@@ -1,4 +1,4 @@
-"""The command that makes the report."""
+"""The commands that show what the records say: the report, tables in pages, and files of tables and figures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tyro
 
+from otflam.core.errors import UserError
 from otflam.report.progress import say
 
 RECORDS = Path("results/records")
@@ -34,3 +35,42 @@ class Report:
         records = self.records or (own if own.is_dir() else RECORDS)
         page = make_page(self.runs, records, self.preset, self.out, say)
         say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Make the marked tables of a page anew from the records."""
+
+    page: tyro.conf.Positional[Path]
+    """A Markdown file with places such as <!-- table transfer laptop --> … <!-- end of table -->."""
+    records: Path = RECORDS
+    """Folder of the records."""
+
+    def run(self) -> None:
+        from otflam.core.files import write_text
+        from otflam.report.tables import fill
+
+        write_text(self.page, fill(self.page.read_text(encoding="utf-8"), self.records))
+        say(f"filled {self.page}")
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write every table as CSV and LaTeX and every figure as PNG and SVG, from the records."""
+
+    out: Path
+    """Folder for the files."""
+    records: Path = RECORDS
+    """Folder of the records."""
+    preset: str = "laptop"
+    """Which records: tiny, demo, laptop or paper."""
+
+    def run(self) -> None:
+        from otflam.report.figures import draw_figures
+        from otflam.report.tables import export_tables
+
+        written = list(export_tables(self.records, self.preset, self.out))
+        if not written:
+            raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
+        written += [path for each in draw_figures(self.records, self.preset, self.out) for path in (each.svg, each.png)]
+        say(f"wrote {len(written)} files to {self.out}")

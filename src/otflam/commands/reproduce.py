@@ -41,7 +41,7 @@ class Reproduce:
         from otflam.experiments.estimate import estimate_work
         from otflam.experiments.studies import STUDIES
         from otflam.report.figures import draw_figures
-        from otflam.report.tables import CAPTIONS, TABLES
+        from otflam.report.tables import study_tables
 
         if not self.name:
             for name, study in STUDIES.items():
@@ -61,8 +61,8 @@ class Reproduce:
             failed = run_tasks(
                 site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name)
             )
-        for name in study.tables:
-            say(f"{CAPTIONS[name]}\n\n{TABLES[name](self.records, self.preset)}")
+        for table in study_tables(self.name, self.records, self.preset):
+            say(table)
         for path in study.draw(site):
             say(f"wrote {path}")
         for drawn in draw_figures(self.records, self.preset, root / "figures"):

@@ -86,6 +86,7 @@ class TokenizerTrain(Training):
 
     def run(self) -> None:
         from otflam.core.parallel import leave
+        from otflam.core.train import TrainProgress
         from otflam.data.store import Store
         from otflam.evaluate.codes import mean_energy, reconstruction
         from otflam.tokenizer.build import collapse_warning, motion_clips, train_tokenizer
@@ -105,7 +106,7 @@ class TokenizerTrain(Training):
                 bar.log(row)
 
             trained = train_tokenizer(
-                store, episodes, model, train, self.hardware, self.out, bar.start, bar.advance, log
+                store, episodes, model, train, self.hardware, self.out, TrainProgress(bar.start, bar.advance, log)
             )
         if not self.first:
             return
@@ -130,6 +131,7 @@ class TokenizerTrainFrames(Training):
         return cls.of(name, preset(name).frame_tokenizer, preset(name).frame_training)
 
     def run(self) -> None:
+        from otflam.core.train import TrainProgress
         from otflam.data.store import Store
         from otflam.tokenizer.build import frame_clips, frame_error, train_frame_tokenizer
 
@@ -137,7 +139,13 @@ class TokenizerTrainFrames(Training):
         episodes, held = self.episodes(store)
         with Progress("train frame tokenizer", "steps", quiet=not self.first) as bar:
             trained = train_frame_tokenizer(
-                store, episodes, self.model, self.train, self.hardware, self.out, bar.start, bar.advance, bar.log
+                store,
+                episodes,
+                self.model,
+                self.train,
+                self.hardware,
+                self.out,
+                TrainProgress(bar.start, bar.advance, bar.log),
             )
         if not self.first:
             return

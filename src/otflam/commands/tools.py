@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tyro
-
 from otflam.commands.base import Bars, Workers
-from otflam.core.errors import UserError
 from otflam.core.pool import default_workers
 from otflam.report.progress import Progress, say
 
@@ -60,42 +57,3 @@ class Bench:
 
         for name, row in bench(self.out, self.only):
             say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Make the marked tables of a page anew from the records."""
-
-    page: tyro.conf.Positional[Path]
-    """A Markdown file with places such as <!-- table transfer laptop --> … <!-- end of table -->."""
-    records: Path = Path("results/records")
-    """Folder of the records."""
-
-    def run(self) -> None:
-        from otflam.core.files import write_text
-        from otflam.report.tables import fill
-
-        write_text(self.page, fill(self.page.read_text(encoding="utf-8"), self.records))
-        say(f"filled {self.page}")
-
-
-@dataclass(frozen=True)
-class Export:
-    """Write every table as CSV and LaTeX and every figure as PNG and SVG, from the records."""
-
-    out: Path
-    """Folder for the files."""
-    records: Path = Path("results/records")
-    """Folder of the records."""
-    preset: str = "laptop"
-    """Which records: tiny, demo, laptop or paper."""
-
-    def run(self) -> None:
-        from otflam.report.export import export_tables
-        from otflam.report.figures import draw_figures
-
-        written = list(export_tables(self.records, self.preset, self.out))
-        if not written:
-            raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
-        written += [path for each in draw_figures(self.records, self.preset, self.out) for path in (each.svg, each.png)]
-        say(f"wrote {len(written)} files to {self.out}")

@@ -1,4 +1,4 @@
-"""What a model sees: clips of frames as torch tensors. The only place where bytes become floats.
+"""What a model sees, clips of frames as torch tensors, and what it answers. The only place where bytes become floats.
 
 Axes: b clips, k frames of a clip, h w c pixels.
 """
@@ -18,6 +18,15 @@ from otflam.core.errors import UserError
 T = TypeVar("T")
 BATCH = 64
 """Clips that are worked on at once where nobody says how many."""
+
+
+class Terms(NamedTuple):
+    """What an objective returns. Named tuples pass between model and loop: Fabric refuses frozen dataclasses."""
+
+    losses: dict[str, Tensor]
+    """Unweighted; the training configuration has one weight for each."""
+    metrics: dict[str, Tensor]
+    """Only to be logged."""
 
 
 class Batch(NamedTuple):

@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import platform
 import types
 import typing
+from importlib import metadata
 from typing import Any, TypeVar
 
 from otflam.core.errors import UserError, unknown_name
@@ -115,3 +117,8 @@ def stable_hash(value: Any) -> str:
     """A short name for a JSON value or configuration, the same in every process and on every machine."""
     text = json.dumps(to_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Installed versions of otflam, Python and the named packages: what else can change the bits of a result."""
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in ("otflam", *packages)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
@@ -16,7 +16,7 @@ def in_main_thread() -> bool:
 
 
 @contextlib.contextmanager
-def interrupted_later() -> Iterator[None]:
+def interrupted_later() -> Generator[None]:
     """Hold Ctrl-C and SIGTERM back until the end: where C calls Python back, what they raise would be lost."""
     if not in_main_thread():  # signals are never heard there
         yield

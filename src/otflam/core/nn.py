@@ -17,6 +17,10 @@ from otflam.core.errors import UserError
 
 IMPALA = (16, 32, 32)
 """Channels of the three stages of an IMPALA-style encoder at scale 1."""
+NEAR_ZERO, CODE_SIZED = 0.02, 0.5
+"""Deviation of learned vectors at the start: next to nothing, or about as large as a code."""
+SHARPENED = 3.0
+"""How much stronger than usual queries may start, so that each reads a few places instead of the mean of all."""
 
 
 class Attention(nn.Module):
@@ -87,6 +91,14 @@ def conv_encoder(inputs: int, widths: Sequence[int], blocks: int) -> nn.Sequenti
 def grow(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
     """A stage that doubles height and width."""
     return nn.Sequential(nn.ConvTranspose2d(inputs, outputs, 2, stride=2), *(Residual(outputs) for _ in range(blocks)))
+
+
+def require_square(size: tuple[int, int], multiple: int, what: str) -> int:
+    """The side of square frames, which must be a multiple of something."""
+    if size[0] != size[1] or size[0] % multiple:
+        more = f" with a side of a multiple of {multiple} pixels" if multiple > 1 else ""
+        raise UserError(f"frames of {size[0]}×{size[1]} pixels for {what}", f"it needs square ones{more}")
+    return size[0]
 
 
 def start_orthogonal(model: nn.Module, but: nn.Module | None = None) -> None:

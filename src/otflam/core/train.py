@@ -10,22 +10,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from otflam.core.batch import Terms
+from otflam.core.config import to_json, versions
 from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
 from otflam.core.processor import bfloat16
-from otflam.core.release import first_line, first_not_finite
+from otflam.core.release import first_line, first_not_finite, save_weights
 from otflam.core.run import Run
-from otflam.core.terms import Terms
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def launch(hardware: Hardware) -> Fabric:
@@ -68,15 +72,56 @@ class Feed(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TrainProgress:
+    """Who hears how a training gets on."""
+
+    start: Callable[[int, int], None] = lambda done, total: None
+    """Steps that are done already, and all."""
+    step: Callable[[int], None] = lambda count: None
+    log: Callable[[dict[str, float]], None] = lambda row: None
+
+
+SILENT = TrainProgress()
+
+
+def train_into(
+    out: Path,
+    about: dict[str, Any],
+    model: M,
+    feed: Callable[[], Feed],
+    train: TrainConfig,
+    fabric: Fabric,
+    load: Callable[[], M],
+    progress: TrainProgress = SILENT,
+    check: Callable[[], dict[str, float]] | None = None,
+    finish: Callable[[], None] = lambda: None,
+) -> M:
+    """Train a fresh model into a folder, continue what was begun there, or `load` what is finished.
+
+    `about` is what the folder belongs to; `feed` makes the batches' source when it is needed, and `finish` may add to
+    the folder, or refuse the model, before its weights are saved.
+    """
+    check_batch(train, fabric)
+    about = about | {"train": to_json(train), "versions": versions("torch", "numpy")}
+    run = Run(out, about, writes=fabric.global_rank == 0)
+    if run.finished:
+        return load()
+    fit(model, feed(), train, run, fabric, progress, check)
+    if fabric.global_rank == 0:
+        finish()
+        save_weights(model, out)
+    fabric.barrier()
+    return model.cpu().eval()
+
+
 def fit(
     model: nn.Module,
     feed: Feed,
     config: TrainConfig,
     run: Run,
     fabric: Fabric,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+    progress: TrainProgress = SILENT,
     check: Callable[[], dict[str, float]] | None = None,
 ) -> None:
     """Train a model in place, continuing from the run's checkpoint if there is one.
@@ -90,7 +135,7 @@ def fit(
     if saved is not None:
         step = restore(saved, model, optimiser, config, run.checkpoint)
     run.forget_after(step)
-    on_start(step, config.steps)
+    progress.start(step, config.steps)
     module.train()
     began, counted = time.monotonic(), step
     while step < config.steps:
@@ -100,7 +145,7 @@ def fit(
         batch = feed.batch(config.batch, config.seed, step, fabric.global_rank, fabric.world_size).to(fabric.device)
         logged = train_step(module, batch, optimiser, config, fabric, step)
         step += 1
-        on_step(1)
+        progress.step(1)
         saving = step % config.save_every == 0 or step == config.steps
         if saving and (broken := not_finite(model.state_dict(), optimiser.state_dict())) is not None:
             raise UserError(f"{broken} is not finite after step {step}", SMALLER_STEPS)
@@ -111,7 +156,7 @@ def fit(
                 row |= {f"check/{name}": value for name, value in check().items()}
             began, counted = time.monotonic(), step
             run.log(row)
-            on_log(row)
+            progress.log(row)
         if saving:
             run.save({"model": model.state_dict(), "optimiser": optimiser.state_dict(), "step": step})
     run.close()
@@ -144,10 +189,6 @@ def restore(saved: dict[str, Any], model: nn.Module, optimiser: Any, config: Tra
     if broken is not None or not isinstance(step, int) or not 0 <= step <= config.steps:
         raise UserError(f"{file} is damaged ({broken or 'step'})", cure)
     return step
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def train_step(

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import from_json, to_json
+from otflam.core.config import from_json, to_json, versions
 from otflam.core.errors import UserError
 from otflam.core.pool import run_jobs
-from otflam.core.provenance import versions
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store

@@ -53,7 +53,7 @@ def derive(
 ) -> Store:
     """Compute a column episode by episode, or continue, or find it done; `compute` gives an episode's rows.
 
-    Where a column is dear, only some `episodes` have it; each then remembers its number in the data set, and a column
+    Where a column is costly, only some `episodes` have it; each then remembers its number in the data set, and a column
     of more of them begins with the rows of these.
     """
     everything = list(range(len(store)))

@@ -11,9 +11,10 @@ Axes: n transitions, f features, a actions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,9 +27,9 @@ from otflam.core.config import stable_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import CPU, derive_with, label_store
-from otflam.lam.methods import load_lam
 from otflam.lam.model import LAM
 from otflam.motion.config import MotionConfig
 from otflam.motion.signal import motion
@@ -47,6 +48,18 @@ STACK = (-2, -1, 0)
 """Frames of the state-only row."""
 Table = Float[np.ndarray, "_ _"]
 """A row for each transition."""
+
+
+@runtime_checkable
+class ByEpisode(Protocol):
+    """What is read episode by episode: a data set, a derived column, or rows in memory."""
+
+    @property
+    def places(self) -> Mapping[int, int]:
+        """Where each episode stands in it."""
+        ...
+
+    def episode(self, index: int, column: str, /) -> np.ndarray: ...
 
 
 def aligned_columns(
@@ -162,7 +175,7 @@ def principal_axes(rows: Float[Tensor, "n f"], count: int) -> tuple[Float[Tensor
     return mean, F.pad(axes.float(), (0, count - kept))
 
 
-def episodes_of(column: Store, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
+def episodes_of(column: ByEpisode, name: str, episodes: Sequence[int] | np.ndarray, last: int) -> list[Table]:
     """A column, derived or not, episode by episode, without the rows whose transition leaves the episode."""
     places = column.places
     return [np.asarray(column.episode(places[int(index)], name))[: -last or None] for index in episodes]

@@ -1,8 +1,9 @@
-"""A small network that reads actions from anything, and how fast it learns to."""
+"""Reading actions from anything: linearly, and with a small network, and how fast that learns to."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,41 @@ import torch
 
 from otflam.core.run import read_metrics
 from otflam.core.training import Hardware, TrainConfig
-from otflam.evaluate.alignment import Table
+from otflam.data.store import Store
+from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
 from otflam.policy.config import ActionDecoderConfig
 from otflam.policy.decode import Pairs, held_out_error, train_decoder
 from otflam.policy.spaces import ActionSpace, LatentSpace
+from otflam.policy.splits import Episodes
+
+
+def read_actions(
+    store: Store, columns: Mapping[str, ByEpisode], labelled: Episodes, probes: Episodes, last: int, train: TrainConfig
+) -> dict[str, float | list[float]]:
+    """How well actions are read from latents and from their controls, each a column; `last` is the latents' stride."""
+    actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
+    truth = np.concatenate(truths)
+    rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
+    tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
+    rows["both"] = [np.concatenate(pair, 1) for pair in zip(rows["latents"], rows["state"], strict=True)]
+    tests["both"] = np.concatenate([tests["latents"], tests["state"]], 1)
+    linear = {name: ridge_guess(rows[name], actions, tests[name]) for name in rows}
+    scores = {name: r2_score(guess, truth) for name, guess in linear.items()}
+    errors = np.square(linear["latents"] - truth).mean(1)
+    found: dict[str, float | list[float]] = {
+        **{f"{name}_r2": score for name, score in scores.items() if name != "latents"},
+        "action_r2": scores["latents"],
+        "action_r2_gain": scores["latents"] - scores["state"],
+        "action_mse": float(errors.mean()),
+        # Episodes are what is independent here: intervals are over them.
+        "episode_mse": [float(part.mean()) for part in np.split(errors, np.cumsum([len(t) for t in truths])[:-1])],
+    }
+    for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
+        guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, train)
+        found[f"{called}_r2"] = r2_score(guess, truth)
+        if name == "latents":
+            found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}
+    return found
 
 
 def mlp_guess(

@@ -9,22 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.files import patiently
-from otflam.core.provenance import versions
 from otflam.core.release import read_release
 from otflam.core.run import learning_curve, training_seconds
-from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
-from otflam.envs.experts import POLICIES
+from otflam.evaluate import names
 from otflam.evaluate.control import EVALUATION, play, return_metrics
 from otflam.evaluate.control import VERSION as CONTROL_VERSION
 from otflam.evaluate.records import Cell, Metrics
 from otflam.evaluate.starts import VERSION as STARTS_VERSION
 from otflam.evaluate.starts import Stretches, start_metrics
 from otflam.experiments import lams
-from otflam.experiments.datasets import VANILLA, policy_worlds
-from otflam.lam.config import DinoConfig
+from otflam.experiments.datasets import distracting, recorded_world, redrawn
+from otflam.lam.method import METHODS
 from otflam.policy.agent import VERSION as AGENT_VERSION
 from otflam.policy.clone import KIND as CLONE_KIND
 from otflam.policy.clone import VERSION as CLONE_VERSION
@@ -37,16 +35,12 @@ from otflam.presets import preset, steps_on_labels
 SEEDS = (0, 1, 2)
 NEW = 4
 """New backgrounds are met in one of so many of the episodes."""
-OURS: tuple[Grounding, ...] = ("finetune", "relabel")
-"""Ways to ground latent actions that are not the paper's; `METHOD+WAY` is a method of its own."""
-GROUNDED = ("otf-lam-pixel", "otf-lam-dino", "lapo-256")
+WAYS: dict[str, Grounding] = {names.FINETUNE: "finetune", names.RELABEL: "relabel"}
+"""Ways to ground latent actions that are not the paper's, by the end of a method's name."""
 RELABELLED = ("otf-lam-dino",)
 """With which `+relabel` is compared: it earned no more than decoding, and the same costs another clone a seed."""
-REFERENCES = ("labels-only", "idm")
-WITHOUT_DISTRACTORS = ("lapo-256", "labels-only")
+WITHOUT_DISTRACTORS = (names.BASELINE, names.LABELS_ONLY)
 """Whose returns must be good where only the agent moves; LAPO was made for such worlds."""
-BOUNDS = (*POLICIES, "all-actions")
-"""Floors and ceilings: what needs no choice of labels."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +71,10 @@ def plan(size: str, experiment: str) -> list[Job]:
     return {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}[experiment](size)
 
 
-def distracting(size: str) -> list[str]:
-    return [data for data in policy_worlds(size) if not data.endswith(VANILLA)]
-
-
 def plan_supervision(size: str) -> list[Job]:
     """Every budget of labels: OTF-LAM-DINO with every vocabulary, LAPO-256, and what the labels alone are worth."""
-    kinds = [("otf-lam-dino", codes) for codes in VOCABULARIES] + [("lapo-256", 0), ("labels-only", 0)]
+    swept, *others = names.SUPERVISED
+    kinds = [(swept, codes) for codes in VOCABULARIES] + [(method, 0) for method in others]
     # Neighbours share neither model nor clone, so that none waits until another has trained it.
     every = itertools.product(preset(size).labels, SEEDS, distracting(size), kinds)
     return [Job(method, data, labels, seed, codes) for labels, seed, data, (method, codes) in every]
@@ -91,7 +82,7 @@ def plan_supervision(size: str) -> list[Job]:
 
 def plan_vocabulary(size: str) -> list[Job]:
     """Every vocabulary at the first budget."""
-    every = itertools.product(SEEDS, distracting(size), ("otf-lam-pixel", "otf-lam-dino"), VOCABULARIES)
+    every = itertools.product(SEEDS, distracting(size), names.OURS, VOCABULARIES)
     return [Job(method, data, preset(size).compared[0], seed, codes) for seed, data, method, codes in every]
 
 
@@ -101,15 +92,15 @@ def plan_control(size: str) -> list[Job]:
 
     How returns with distractors grow with labels is the study of supervision.
     """
-    worlds, compared = policy_worlds(size), preset(size).compared
-    jobs = [Job(name, data, 0, seed) for name in BOUNDS for data in worlds for seed in SEEDS]
-    tuned = [*REFERENCES, *GROUNDED, *(f"{name}+finetune" for name in GROUNDED)]
-    others = [name for name in lams.methods(size) if name not in GROUNDED]
-    others += [f"{name}+relabel" for name in RELABELLED]
+    plain, compared = redrawn(size), preset(size).compared
+    every = itertools.product(names.BOUNDS, [*distracting(size), *plain], SEEDS)
+    jobs = [Job(name, data, 0, seed) for name, data, seed in every]
+    tuned = [*names.REFERENCES, *names.GROUNDED, *(name + names.FINETUNE for name in names.GROUNDED)]
+    others = [name for name in lams.methods(size) if name not in names.GROUNDED]
+    others += [name + names.RELABEL for name in RELABELLED]
     for methods, budgets in ((tuned, compared), (others, compared[:1])):
         every = itertools.product(budgets, methods, SEEDS, distracting(size))
         jobs += [Job(method, data, labels, seed) for labels, method, seed, data in every]
-    plain = [data for data in worlds if data.endswith(VANILLA)]
     every = itertools.product(plain, WITHOUT_DISTRACTORS, SEEDS)
     return jobs + [Job(method, data, compared[-1], seed) for data, method, seed in every]
 
@@ -119,7 +110,7 @@ def needs(job: Job) -> list[str]:
 
 
 def has_lam(job: Job) -> bool:
-    return job.method not in (*BOUNDS, *REFERENCES)
+    return job.method not in (*names.BOUNDS, *names.REFERENCES)
 
 
 def lam_job(job: Job) -> lams.Job:
@@ -135,9 +126,8 @@ def config_of(size: str, job: Job) -> PolicyConfig:
 
 
 def most(size: str, job: Job) -> int:
-    """Episodes to imitate: those with stored features where features are dear, else all."""
-    dear = has_lam(job) and isinstance(preset(size).lam[lam_job(job).method], DinoConfig)
-    return preset(size).featured if dear else 0
+    """Episodes to imitate: those with stored features where features are costly, else all."""
+    return preset(size).featured if has_lam(job) and METHODS[lam_job(job).method].features else 0
 
 
 def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
@@ -147,14 +137,14 @@ def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
     out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
     store = Store(root / "data" / job.data)
     task = Task(store, job.labels or 1, config_of(size, job), preset(size).hardware, out, most(size, job))
-    if job.method in (*REFERENCES, "all-actions"):
+    if job.method in (*names.REFERENCES, names.ALL_ACTIONS):
         train_reference(task, job.method)
         return out, out / "clone"
     model = lam_job(job)
     lam, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
     # The clone of a model's latents is shared by all budgets and by what goes on from it.
     shared = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
-    way = {f"{model.method}+{way}": way for way in OURS}.get(job.method, "decode")
+    way = WAYS.get(job.method.removeprefix(model.method), "decode")
     patiently(lambda: train_agent(task, lam, eyes, way, shared))
     return out, out / "clone" if way == "relabel" else shared
 
@@ -162,8 +152,8 @@ def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
 def measure(root: Path, size: str, job: Job) -> Metrics:
     """Play with the agent, or with a policy that needs none, whole episodes and stretches; also on new backgrounds."""
     store = Store(root / "data" / job.data)
-    world, player, parts = recorded_collection(store).world, job.method, {}
-    if job.method not in POLICIES:
+    world, player, parts = recorded_world(root, job.data), job.method, {}
+    if job.method not in names.UNTRAINED:
         player, clone = trained_agent(root, size, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
     seed, episodes, steps = EVALUATION + job.seed, preset(size).evaluated, preset(size).played
@@ -194,9 +184,9 @@ def stretches_of(store: Store, size: str) -> Stretches:
 def agent_facts(root: Path, size: str, job: Job) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
     """What decides a job's agent: settings, versions of stages, and what tables name beside them."""
     facts, stages, extra = {}, {}, {}
-    if job.method not in POLICIES:
+    if job.method not in names.UNTRAINED:
         policy = to_json(config_of(size, job))
-        if not job.method.endswith("+finetune"):
+        if not job.method.endswith(names.FINETUNE):
             del policy["finetune"]  # decides nothing else
         facts |= {"policy": policy, "most": most(size, job)}
         stages |= {"clone": CLONE_VERSION, "decoder": DECODER_VERSION, "agent": AGENT_VERSION}

@@ -11,14 +11,14 @@ from otflam.core.train import device_of
 from otflam.core.training import TrainConfig
 from otflam.data.store import Store
 from otflam.evaluate.alignment import VERSION as ALIGNMENT_VERSION
-from otflam.evaluate.alignment import aligned_columns, episodes_of, r2_score, ridge_guess
+from otflam.evaluate.alignment import aligned_columns, episodes_of
 from otflam.evaluate.leakage import leakage
-from otflam.evaluate.probes import mlp_guess
+from otflam.evaluate.probes import read_actions
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import lams
-from otflam.experiments.agents import SEEDS, Job, distracting
+from otflam.experiments.agents import SEEDS, Job
+from otflam.experiments.datasets import distracting
 from otflam.policy.decode import VERSION as DECODER_VERSION
-from otflam.policy.spaces import ActionSpace
 from otflam.policy.splits import Splits
 from otflam.presets import preset
 
@@ -50,29 +50,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used, device = np.concatenate([splits.pool, probes]), device_of(preset(size).hardware)
     columns = aligned_columns(store, folder, eyes, splits.unlabelled, used, device=device)
-    actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
-    truth = np.concatenate(truths)
-    rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
-    tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
-    rows["both"] = [np.concatenate(pair, 1) for pair in zip(rows["latents"], rows["state"], strict=True)]
-    tests["both"] = np.concatenate([tests["latents"], tests["state"]], 1)
-    linear = {name: ridge_guess(rows[name], actions, tests[name]) for name in rows}
-    scores = {name: r2_score(guess, truth) for name, guess in linear.items()}
-    errors = np.square(linear["latents"] - truth).mean(1)
-    found: dict[str, float | list[float]] = {
-        **{f"{name}_r2": score for name, score in scores.items() if name != "latents"},
-        "action_r2": scores["latents"],
-        "action_r2_gain": scores["latents"] - scores["state"],
-        "action_mse": float(errors.mean()),
-        # Episodes are what is independent here: intervals are over them.
-        "episode_mse": [float(part.mean()) for part in np.split(errors, np.cumsum([len(t) for t in truths])[:-1])],
-    }
-    config = probe_config(size, job)
-    for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
-        guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, config)
-        found[f"{called}_r2"] = r2_score(guess, truth)
-        if name == "latents":
-            found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}
+    found = read_actions(store, columns, labelled, probes, last, probe_config(size, job))
     everything = episodes_of(columns["latents"], "latents", splits.pool, last)
     probed = episodes_of(columns["latents"], "latents", probes, last)
     return found | leakage(store, everything, splits.pool, probed, probes, last)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils.data import DataLoader
 
 from otflam.core.batch import Batch
@@ -21,12 +22,11 @@ from otflam.data.clips import Clips
 from otflam.data.derived import derive
 from otflam.data.store import Column, Store
 from otflam.experiments.bench_tokenizer import walker
-from otflam.lam.columns import stored_columns
-from otflam.lam.config import DinoConfig, FlamConfig, HilamConfig
+from otflam.lam.build import build_lam
 from otflam.lam.features import Backbone
-from otflam.lam.lapo import Lapo
-from otflam.lam.methods import Parts, build_lam
+from otflam.lam.method import METHODS, Base
 from otflam.lam.model import LAM
+from otflam.lam.parts import Parts
 from otflam.presets import preset
 from otflam.tokenizer.build import build_tokenizer
 from otflam.tokenizer.frames import FrameTokenizer
@@ -129,18 +129,16 @@ def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM
     config, width = chosen.lam[method], 384 if method == "otf-lam-dino" else None
     parts = Parts((64, 64, 3), backbone=backbone, width=width)
     torch.manual_seed(0)
-    if isinstance(config, HilamConfig):
-        low = build_lam(chosen.lam["lapo-64"], parts)
-        assert isinstance(low, Lapo)
-        parts = replace(parts, low=low.eval(), low_hash=f"bench-{size}")
-    elif isinstance(config, FlamConfig):
-        frames = FrameTokenizer(chosen.frame_tokenizer).eval()
-        parts = replace(parts, tokenizer=frames, tokenizer_hash=f"bench-{size}")
-    else:
-        parts = replace(parts, tokenizer=build_tokenizer(chosen.tokenizer), tokenizer_hash=f"bench-{size}")
-    model = build_lam(config, parts).train()
-    columns = stored_columns(model, parts, store, None, lambda name: lambda done, total: None, online=True)
-    if isinstance(config, DinoConfig) and backbone is None:
+    made: dict[Base, Callable[[], nn.Module]] = {
+        "motion tokenizer": lambda: build_tokenizer(chosen.tokenizer),
+        "frame tokenizer": lambda: FrameTokenizer(chosen.frame_tokenizer).eval(),
+        "latent action model": lambda: build_lam("lapo-64", chosen.lam["lapo-64"], parts).eval(),
+    }
+    if (base := METHODS[method].base) is not None:
+        parts = replace(parts, base=made[base](), base_hash=f"bench-{size}")
+    model = build_lam(method, config, parts).train()
+    columns = model.columns(parts, store, None, lambda name: lambda done, total: None, online=True)
+    if METHODS[method].features and backbone is None:
         columns["features"] = _random_features(store, (config.size // 14) ** 2, 384)
     return model, Clips(store, model.training_offsets, (), None, columns)
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from otflam.core.run import Run
-from otflam.core.train import fit, launch, make_optimiser, train_step
+from otflam.core.train import TrainProgress, fit, launch, make_optimiser, train_step
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.derived import derive
@@ -113,6 +113,6 @@ def _step_seconds(model: torch.nn.Module, feed: Clips | Pairs, training: TrainCo
         times.append(time.perf_counter())
 
     with tempfile.TemporaryDirectory() as folder:
-        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), on_step=mark)
+        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), TrainProgress(step=mark))
     torch.set_num_threads(threads)
     return float(np.median(np.diff(times)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from otflam.core.run import Run
-from otflam.core.train import fit, launch
+from otflam.core.train import TrainProgress, fit, launch
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips, split_episodes
 from otflam.data.collect import collect
@@ -63,7 +63,7 @@ def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            fit(model, clips, train, Run(Path(folder) / "run", {}), launch(Hardware()), on_step=step)
+            fit(model, clips, train, Run(Path(folder) / "run", {}), launch(Hardware()), TrainProgress(step=step))
         except TimeIsUpError:
             model.eval()
 

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core.threads import use_one_thread
+from otflam.core.train import TrainProgress
 from otflam.core.training import TrainConfig
 from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.store import Store
 from otflam.evaluate.control import EVALUATION, play
+from otflam.evaluate.names import BASELINE, CONTROL
 from otflam.experiments import lams
-from otflam.experiments.datasets import CONTROL, collection_of
-from otflam.lam.config import FlamConfig, OTFConfig
+from otflam.experiments.datasets import collection_of
 from otflam.lam.features import store_features
 from otflam.lam.label import label_store
+from otflam.lam.method import METHODS
 from otflam.lam.train import train_lam
 from otflam.policy.train import Task, train_agent
 from otflam.presets import preset
@@ -35,8 +37,6 @@ LARGE, SMALL = 64, 8
 """Batches above the first are timed at the second and taken to cost in proportion."""
 PLAYED = (20, 220)
 """Steps that an agent is watched for; the difference leaves out what the start takes."""
-GROUNDED = "lapo-256"
-"""Whose agent stands for all."""
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,23 @@ class Calibration:
 
     def _lam(self, method: str) -> Cost:
         config, training, base = self.chosen.lam[method], self.chosen.lam_training[method], None
-        needed = f"lam {lams.LOW[method]}" if method in lams.LOW else None
-        if isinstance(config, OTFConfig):
-            needed, base = "tokenizer otf", self.folder / "tokenizer-otf"
-        elif isinstance(config, FlamConfig):
-            needed, base = "tokenizer of frames", self.folder / "frames"
-        elif needed:
-            base = self.folder / lams.LOW[method]
-        if needed:
+        stands_on, low = METHODS[method].base, METHODS[method].low
+        if stands_on is not None:
+            needed, folder = {
+                "motion tokenizer": ("tokenizer otf", "tokenizer-otf"),
+                "frame tokenizer": ("tokenizer of frames", "frames"),
+                "latent action model": (f"lam {low}", low),
+            }[stands_on]
             self.cost(needed)
+            base = self.folder / str(folder)
         eyes = lams.eyes_of(self.root, self.size, lams.Job(method, ""))
         online = eyes is not None and not self.chosen.featured
 
         def train(*a: Any) -> None:
-            short, hardware, out, begin, step = a
+            short, hardware, out, progress = a
             train_lam(
-                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online,
-                on_start=begin, on_step=step,
-            )  # fmt: skip
+                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online, progress=progress
+            )
 
         return self._trained(method, training, train)
 
@@ -142,7 +141,7 @@ class Calibration:
     @cached_property
     def agent(self) -> dict[str, Cost]:
         """A whole agent: what its clone and its decoder cost."""
-        self.cost(f"lam {GROUNDED}")
+        self.cost(f"lam {BASELINE}")
         config, out, watches = self.chosen.policy, self.folder / "agent", {}
         scale = config.clone.batch / timed(config.clone.batch)
         # Decoders are small: they are timed as they are.
@@ -154,7 +153,7 @@ class Calibration:
             return lambda done, total: watches[name].step(1)
 
         task = Task(self.store, 1, config, self.chosen.hardware, out, on_part=part)
-        train_agent(task, self.folder / GROUNDED, None, "decode")
+        train_agent(task, self.folder / BASELINE, None, "decode")
         return {
             name: Cost(watches[name].seconds * times, 0.0, weigh(out / name))
             for name, times in {"clone": scale, "decoder": 1.0}.items()
@@ -178,7 +177,8 @@ class Calibration:
     def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
         """The cost of a step of a training, which is given its settings and what to call."""
         watch, out = Watch(), self.folder / name
-        train(shorten(training), self.chosen.hardware, out, lambda done, total: watch.step(0), watch.step)
+        progress = TrainProgress(lambda done, total: watch.step(0), watch.step)
+        train(shorten(training), self.chosen.hardware, out, progress)
         return Cost(watch.seconds * training.batch / timed(training.batch), 0.0, weigh(out))
 
 

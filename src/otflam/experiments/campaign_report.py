@@ -13,12 +13,10 @@ from otflam.experiments.campaign import Kind, Plan, count_rows, run_campaign
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict
 from otflam.experiments.campaign_prepare import prepare
 from otflam.experiments.campaign_process import preload
-from otflam.report.markdown import markdown
+from otflam.report.table import Table, as_markdown
 
 GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
 """What differs between messages of one cause."""
-
-
 PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
 
 
@@ -52,7 +50,11 @@ def count_tables(verdicts: list[Verdict], seed: int, minutes: float) -> str:
     """The counts as Markdown, kills and mutations apart."""
     heads: dict[Kind, str] = {"kill": "killed command", "mutation": "damaged file"}
     rows = {kind: list(count_rows(verdicts, kind)) for kind in heads}
-    tables = [markdown([heads[kind], "cases", *PASSED, *FAILED], rows[kind]) for kind in heads if len(rows[kind]) > 1]
+    tables = [
+        as_markdown(Table(name, "", "otflam campaign", [name, "cases", *PASSED, *FAILED], rows[kind]))
+        for kind, name in heads.items()
+        if len(rows[kind]) > 1
+    ]
     failed = sum(verdict.failed for verdict in verdicts)
     return "\n".join([*tables, f"{len(verdicts):,} cases, {failed} failures, {minutes:.1f} minutes (seed {seed})"])
 

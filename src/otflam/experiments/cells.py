@@ -16,7 +16,7 @@ from otflam.core.pool import default_workers, run_jobs
 from otflam.core.threads import use_one_thread
 from otflam.evaluate.records import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
-from otflam.experiments.datasets import VANILLA, prepare_data
+from otflam.experiments.datasets import in_rounds, prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
@@ -144,9 +144,7 @@ def prepare(site: Site, tasks: list[Task], told: Listener) -> None:
         for name in names:
             prepare_data(site.root, site.size, name, site.workers, told.data(name), told.frames)
         return
-    # What is redrawn needs its source first.
-    for redrawn in (False, True):
-        now = [name for name in names if name.endswith(VANILLA) == redrawn and not site.has(name)]
+    for now in in_rounds([name for name in names if not site.has(name)]):
         for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
             if problem is not None:
                 raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")

@@ -10,19 +10,29 @@ from otflam.data.collect import collect, recorded_collection, render
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import Collection
 from otflam.data.store import Store
+from otflam.envs.world import World
+from otflam.evaluate.names import CONTROL, DIGITS, NOISY, VANILLA
 from otflam.presets import preset
 
-CONTROL, DIGITS = ("walker-run", "cheetah-run"), ("mnist-train", "mnist-transfer")
-VANILLA = "-vanilla"
-"""Ends the name of a data set whose episodes are those of another one, redrawn without distractors."""
-NOISY = "-noisy"
-"""Ends the name of a task's data set whose actions are noisy: new episodes, for latent actions and policies."""
+
+def distracting(size: str) -> list[str]:
+    """The data sets from which latent actions and policies are learned."""
+    return [task + NOISY if preset(size).noise else task for task in CONTROL]
 
 
-def policy_worlds(size: str) -> list[str]:
-    """The data sets from which latent actions and policies are learned: with distractors, and redrawn without."""
-    tasks = [task + NOISY if preset(size).noise else task for task in CONTROL]
-    return [*tasks, *(task + VANILLA for task in tasks)]
+def redrawn(size: str) -> list[str]:
+    """The same without distractors."""
+    return [data + VANILLA for data in distracting(size)]
+
+
+def in_rounds(names: list[str]) -> list[list[str]]:
+    """Data sets in two rounds: what is redrawn needs its source first."""
+    return [[name for name in names if name.endswith(VANILLA) == second] for second in (False, True)]
+
+
+def recorded_world(root: Path, name: str) -> World:
+    """The world that a data set was recorded in."""
+    return recorded_collection(Store(root / "data" / name)).world
 
 
 def prepare_data(

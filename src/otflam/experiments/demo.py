@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from otflam.data.store import Store
+from otflam.evaluate.names import CONTROL
 from otflam.evaluate.records import read_records
 from otflam.experiments.cells import Listener, Site, check_failures, run_tasks
-from otflam.experiments.datasets import CONTROL
 from otflam.experiments.studies import demo_tasks, draw_vocabularies
 from otflam.report.page import make_page
 from otflam.report.sheet import contact_sheet

@@ -12,12 +12,13 @@ from typing import Any
 from otflam.core.errors import UserError
 from otflam.data.clips import SHARES
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES
+from otflam.evaluate.names import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
 from otflam.experiments import agents, lams, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import Site, Task
-from otflam.experiments.datasets import DIGITS, VANILLA, collection_of
+from otflam.experiments.datasets import collection_of
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
-from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
+from otflam.lam.method import METHODS
 from otflam.presets import preset
 
 PROBE_SECONDS = 6.0
@@ -138,15 +139,15 @@ def lam_pieces(site: Site, job: lams.Job) -> Iterator[Piece]:
             return
     except UserError:  # without its weights nobody knows; the calibration will say so
         pass
-    config = chosen.lam[job.method]
-    if isinstance(config, OTFConfig):
+    method = METHODS[job.method]
+    if method.base == "motion tokenizer":
         yield from tokenizer_pieces(site, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
-    if isinstance(config, FlamConfig):
+    if method.base == "frame tokenizer":
         yield Piece(("frames", job.data), "tokenizer of frames", chosen.frame_training.steps)
-    if isinstance(config, DinoConfig) and chosen.featured:
+    if method.features and chosen.featured:
         share = (chosen.featured + lams.HELD_OUT) / chosen.collection.episodes
         yield Piece(("features", job.data), "dino features", share * frames(size))
-    if job.method in lams.LOW:
+    if method.low:
         yield from lam_pieces(site, lams.low_of(job))
     yield Piece(job, f"lam {job.method}", lams.training_for(size, job).steps)
 
@@ -159,20 +160,19 @@ def label_piece(size: str, job: lams.Job, share: float) -> Piece:
 def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
     """An agent and what it plays."""
     size = site.size
-    config, way = agents.config_of(size, job), job.method.partition("+")[2]
-    clones = {"idm": 1, "labels-only": 1, "all-actions": 1}.get(job.method, int(way == "relabel"))
-    if clones:
-        inverse = (config.inverse or config.clone).steps if job.method == "idm" else 0
-        yield Piece((job, "clone"), "clone", clones * config.clone.steps + inverse)
+    config, relabelled = agents.config_of(size, job), job.method.endswith(RELABEL)
+    if relabelled or job.method in (IDM, LABELS_ONLY, ALL_ACTIONS):
+        inverse = (config.inverse or config.clone).steps if job.method == IDM else 0
+        yield Piece((job, "clone"), "clone", config.clone.steps + inverse)
     if agents.has_lam(job):
         model = agents.lam_job(job)
         yield from lam_pieces(site, model)
         # Where features are stored, latents of the episodes that a model was trained on cost next to nothing.
-        if not (isinstance(preset(size).lam[model.method], DinoConfig) and preset(size).featured):
+        if not (METHODS[model.method].features and preset(size).featured):
             yield label_piece(size, model, 1 - HELD_OUT)
-        if way != "relabel":
+        if not relabelled:
             yield Piece((model, job.seed, "clone"), "clone", config.clone.steps)
-        if way == "finetune":
+        if job.method.endswith(FINETUNE):
             yield Piece((job, "finetune"), "clone", config.finetune.steps)
         else:
             yield Piece((job, "decoder"), "decoder", config.decode.steps)
@@ -181,7 +181,7 @@ def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
 def played(size: str, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
     chosen = preset(size)
-    again = not job.data.endswith(VANILLA) and job.method not in agents.POLICIES
+    again = not job.data.endswith(VANILLA) and job.method not in UNTRAINED
     episodes = chosen.evaluated + again * -(-chosen.evaluated // agents.NEW)
     held_out = round(chosen.collection.episodes * SHARES[2])
     return episodes * (chosen.played or EPISODE) + held_out * (chosen.collection.steps or EPISODE)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from otflam.core.config import stable_hash
+from otflam.core.config import stable_hash, versions
 from otflam.core.files import patiently, read_json, write_json
-from otflam.core.provenance import versions
 from otflam.core.train import device_of
 from otflam.data.store import Store
 from otflam.evaluate.alignment import episodes_of, motion_column, ridge_guess
@@ -16,12 +15,13 @@ from otflam.evaluate.ceilings import VERSION as CEILINGS_VERSION
 from otflam.evaluate.ceilings import Known, in_units, read_ceilings, scored
 from otflam.evaluate.innovation import INNOVATION, innovation_column
 from otflam.evaluate.innovation import VERSION as INNOVATION_VERSION
+from otflam.evaluate.names import GROUNDED
 from otflam.evaluate.probes import mlp_guess
 from otflam.evaluate.records import Cell, Metrics, finite
 from otflam.experiments import alignments, lams
-from otflam.experiments.agents import GROUNDED, SEEDS, Job
+from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.alignments import PROBED, probe_config
-from otflam.experiments.datasets import VANILLA, policy_worlds
+from otflam.experiments.datasets import distracting, redrawn
 from otflam.lam.label import label_store
 from otflam.policy.clone import VERSION as CLONE_VERSION
 from otflam.policy.spaces import LatentSpace
@@ -31,7 +31,7 @@ from otflam.presets import preset
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All budgets of the main methods, the worlds without distractors first: there the signal is not zero."""
-    chosen, worlds = preset(size), sorted(policy_worlds(size), key=lambda data: not data.endswith(VANILLA))
+    chosen, worlds = preset(size), [*redrawn(size), *distracting(size)]
     return [
         Job(method, data, labels, seed)
         for data in worlds

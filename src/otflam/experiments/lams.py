@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,39 +11,34 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.errors import UserError
 from otflam.core.files import patiently, read_json
-from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
 from otflam.data.store import Store
+from otflam.evaluate.names import BASELINE, CONTROL, NOISY
 from otflam.evaluate.records import Cell
-from otflam.experiments.datasets import CONTROL, NOISY, VANILLA, policy_worlds
+from otflam.experiments.datasets import distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
-from otflam.lam.config import DinoConfig, FlamConfig, OTFConfig
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import HELD_OUT
-from otflam.lam.methods import load_lam
+from otflam.lam.method import METHODS, Base, low_level
 from otflam.lam.train import VERSION, train_lam
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
 from otflam.tokenizer.build import train_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
 
-COMPARED = ("lapo-256",)
+COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
-LOW = {"hilam": "lapo-64"}
-"""Methods that work on the latent actions of another, which is trained for them only."""
-
-DEAR = ("flam-4", "flam-8", *LOW, *LOW.values())
-"""Methods that take so long that they are left out in the worlds without distractors, a control."""
 
 
 def methods(size: str) -> list[str]:
     """The methods that are compared."""
-    return [name for name in preset(size).lam if name not in LOW.values()]
+    return [name for name in preset(size).lam if name not in low_level()]
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,10 @@ class Job:
 
 def plan(size: str, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds, every = policy_worlds(size), preset(size).lam
-    plain = [method for method in every if method not in DEAR]
-    jobs = [Job(method, data) for data in worlds for method in (plain if data.endswith(VANILLA) else every)]
+    worlds, every = distracting(size), preset(size).lam
+    jobs = [Job(method, data) for data in worlds for method in every]
+    # The others are a control.
+    jobs += [Job(method, data) for data in redrawn(size) for method in every if not METHODS[method].costly]
     # What action noise is good for: the same without it.
     return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]
 
@@ -101,8 +98,7 @@ def backbone(root: Path, pixels: int) -> Backbone:
 
 def eyes_of(root: Path, size: str, job: Job) -> Backbone | None:
     """The backbone that a job's model needs, if it needs one."""
-    config = preset(size).lam[job.method]
-    return backbone(root, config.size) if isinstance(config, DinoConfig) else None
+    return backbone(root, preset(size).lam[job.method].size) if METHODS[job.method].features else None
 
 
 def stride_of(folder: Path) -> int:
@@ -111,9 +107,9 @@ def stride_of(folder: Path) -> int:
 
 
 def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
-    """Episodes to train on and to watch the health on; where features are dear, fewer train."""
+    """Episodes to train on and to watch the health on; where features are costly, fewer train."""
     train, held = split_episodes(store, SHARE, 1 - SHARE)
-    if isinstance(preset(size).lam[job.method], DinoConfig):
+    if METHODS[job.method].features:
         train = train[: preset(size).featured or None]
     return train, held[:HELD_OUT]
 
@@ -132,13 +128,9 @@ def lam_folder(root: Path, size: str, job: Job) -> Path:
 def trained_lam(root: Path, size: str, job: Job) -> Path:
     """The folder of a job's model, trained if it is missing."""
     chosen, store = preset(size), Store(root / "data" / job.data)
-    config, training, out, base = chosen.lam[job.method], training_for(size, job), lam_folder(root, size, job), None
-    if isinstance(config, OTFConfig):
-        base = trained(root, size, vocabulary(job), tokenizer_of(size, job), job.seed)[1]
-    elif isinstance(config, FlamConfig):
-        base = trained_frames(root, size, job)
-    elif job.method in LOW:
-        base = patiently(lambda: trained_lam(root, size, low_of(job)))
+    config, training, out = chosen.lam[job.method], training_for(size, job), lam_folder(root, size, job)
+    kind = METHODS[job.method].base
+    base = None if kind is None else BASES[kind].trained(root, size, job)
     eyes = eyes_of(root, size, job)
     online = eyes is not None and not chosen.featured  # features of that many frames would fill any disk
     parts = split(size, job, store)
@@ -159,7 +151,43 @@ def trained_frames(root: Path, size: str, job: Job) -> Path:
 
 def low_of(job: Job) -> Job:
     """The job of the low-level model that a job's model works on."""
-    return dataclasses.replace(job, method=LOW[job.method])
+    return dataclasses.replace(job, method=METHODS[job.method].low)
+
+
+def motion_facts(root: Path, size: str, job: Job) -> dict[str, Any]:
+    source = vocabulary(job)
+    facts: dict[str, Any] = {
+        "tokenizer": [to_json(tokenizer_of(size, job)), to_json(training_of(size, source, job.seed))]
+    }
+    return facts if source == job.data else facts | {"vocabulary": Store(root / "data" / source).hash}
+
+
+@dataclass(frozen=True)
+class TrainedBase:
+    """How experiments come by what a method stands on."""
+
+    trained: Callable[[Path, str, Job], Path]
+    """Its folder; it is trained if it is missing."""
+    facts: Callable[[Path, str, Job], dict[str, Any]]
+    """What decides it."""
+
+
+BASES: dict[Base, TrainedBase] = {
+    "motion tokenizer": TrainedBase(
+        lambda root, size, job: trained(root, size, vocabulary(job), tokenizer_of(size, job), job.seed)[1],
+        motion_facts,
+    ),
+    "frame tokenizer": TrainedBase(
+        trained_frames,
+        lambda root, size, job: {
+            "tokenizer": [to_json(preset(size).frame_tokenizer), to_json(preset(size).frame_training)]
+        },
+    ),
+    "latent action model": TrainedBase(
+        lambda root, size, job: patiently(lambda: trained_lam(root, size, low_of(job))),
+        lambda root, size, job: {"low": cell(root, size, low_of(job)).config},
+    ),
+}
 
 
 def measure(root: Path, size: str, job: Job) -> dict[str, float]:
@@ -172,21 +200,15 @@ def measure(root: Path, size: str, job: Job) -> dict[str, float]:
 def cell(root: Path, size: str, job: Job) -> Cell:
     """What a job's result is of."""
     chosen, store = preset(size), Store(root / "data" / job.data)
-    config = chosen.lam[job.method]
+    method, config = METHODS[job.method], chosen.lam[job.method]
     facts = {"model": to_json(config), "train": to_json(training_for(size, job)), "share": SHARE}
     facts |= {"episodes": [len(part) for part in split(size, job, store)]}
-    if isinstance(config, OTFConfig):
-        facts["tokenizer"] = [to_json(tokenizer_of(size, job)), to_json(training_of(size, vocabulary(job), job.seed))]
-    if isinstance(config, FlamConfig):
-        facts["tokenizer"] = [to_json(chosen.frame_tokenizer), to_json(chosen.frame_training)]
-    if job.method in LOW:
-        facts["low"] = cell(root, size, low_of(job)).config
+    if method.base is not None:
+        facts |= BASES[method.base].facts(root, size, job)
     extra: dict[str, Any] = {"codes": job.codes} if job.codes else {}
-    if isinstance(config, DinoConfig):
+    if method.features:
         eyes = backbone(root, config.size)
         facts["backbone"], extra["backbone"] = eyes.hash, eyes.name
-    if isinstance(config, OTFConfig) and vocabulary(job) != job.data:
-        facts["vocabulary"] = Store(root / "data" / vocabulary(job)).hash
     return Cell(
         experiment="lam",
         method=job.method,

@@ -9,9 +9,8 @@ from otflam.core.errors import UserError
 from otflam.core.release import read_release
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.columns import stored_columns
+from otflam.lam.build import KIND, load_lam
 from otflam.lam.features import Backbone
-from otflam.lam.methods import KIND, check_frames, load_lam
 from otflam.report.predictions import draw_predictions, draw_rollout
 from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
 from otflam.tokenizer.build import load_tokenizer, motion_clips
@@ -48,9 +47,9 @@ def draw_predictions_of(
     """What a trained model predicts on held-out episodes, for one step and for many."""
     store, (model, parts) = Store(data), load_lam(folder, backbone)
     told = read_release(folder, KIND)
-    check_frames(parts, store.columns["frames"].shape)
+    parts.check_frames(store.columns["frames"].shape)
     train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
-    columns = stored_columns(model, parts, store, [*train, *held], lambda name: lambda done, total: None)
+    columns = model.columns(parts, store, [*train, *held], lambda name: lambda done, total: None)
     clips = Clips(store, model.offsets, (), held, columns)
     name = told["method"] + (f" ({told['backbone']['name']})" if told["backbone"] else "")
     title = f"{name} on {data.name}"

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from otflam.core.threads import use_one_thread
 from otflam.data.store import Store
-from otflam.experiments import agents, tokenizers
+from otflam.evaluate.names import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES
+from otflam.experiments import tokenizers
 from otflam.experiments.cells import KINDS, Site, Task
-from otflam.experiments.datasets import CONTROL, DIGITS
+from otflam.experiments.datasets import distracting
 from otflam.experiments.pictures import draw_vocabulary
 from otflam.presets import preset
 from otflam.report.vocabulary import draw_strips
@@ -24,8 +25,6 @@ class Study:
     about: str
     tasks: Callable[[str], list[Task]]
     """The cells of a preset."""
-    tables: tuple[str, ...] = ()
-    """Tables that are made of them."""
     draw: Callable[[Site], Iterator[Path]] = lambda site: iter(())
     """Pictures that need more than records."""
 
@@ -42,7 +41,7 @@ def baseline_tasks(size: str) -> list[Task]:
 
 def convergence_tasks(size: str) -> list[Task]:
     """Curves of cloning, and of decoding at every budget."""
-    worlds, main, first = agents.distracting(size), agents.GROUNDED, preset(size).compared[0]
+    worlds, main, first = distracting(size), GROUNDED, preset(size).compared[0]
     cloned = [task for task in planned("agents", "control")(size) if task.job.labels == first]
     return [
         task
@@ -66,7 +65,7 @@ def all_tasks(size: str) -> list[Task]:
 
 def story(size: str) -> str:
     """The data set of the demo's latent actions and policies."""
-    return next(data for data in agents.distracting(size) if data.startswith("cheetah-run"))
+    return next(data for data in distracting(size) if data.startswith("cheetah-run"))
 
 
 def demo_tasks(size: str) -> list[Task]:
@@ -79,7 +78,7 @@ def demo_tasks(size: str) -> list[Task]:
         for task in planned("agents", "control")(size)
         if task.job.data == data and task.job.seed == 0 and task.job.labels in (0, first)
     ]
-    wanted = {"otf-lam-pixel", "lapo-256", *agents.REFERENCES, *agents.BOUNDS}
+    wanted = {OURS[0], BASELINE, *REFERENCES, *BOUNDS}
     return words + [task for task in models + played if task.job.method in wanted]
 
 
@@ -124,51 +123,32 @@ STUDIES = {
     "transfer": Study(
         "motion vocabularies applied to other bodies and digits (Table 1, figure dcs_transfer)",
         planned("tokenizers", "transfer"),
-        ("transfer",),
         draw_transfers,
     ),
     "pictures": Study(
-        "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", picture_tasks, (), draw_pictures
+        "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", picture_tasks, draw_pictures
     ),
     "tokenizer": Study(
-        "codes of every vocabulary size and what the paper left open (ours)",
-        planned("tokenizers", "tokenizer"),
-        ("tokenizer",),
+        "codes of every vocabulary size and what the paper left open (ours)", planned("tokenizers", "tokenizer")
     ),
     "carrier": Study(
-        "what codes of moving digits know: the motion, not the digit (ours)",
-        planned("tokenizers", "carrier"),
-        ("carrier",),
+        "what codes of moving digits know: the motion, not the digit (ours)", planned("tokenizers", "carrier")
     ),
-    "lam": Study(
-        "every latent action model: does it use its latent? (ours)", planned("lams", "lam"), ("lam", "inside")
-    ),
-    "convergence": Study("cloning and decoding against steps (figure converge)", convergence_tasks, ()),
+    "lam": Study("every latent action model: does it use its latent? (ours)", planned("lams", "lam")),
+    "convergence": Study("cloning and decoding against steps (figure converge)", convergence_tasks),
     "alignment": Study(
-        "actions and distractors read from latents, with control rows (ours)",
-        planned("alignments", "alignment"),
-        ("alignment",),
+        "actions and distractors read from latents, with control rows (ours)", planned("alignments", "alignment")
     ),
     "innovation": Study(
-        "what latents know that no state could tell, beside true ceilings (ours)",
-        planned("innovations", "innovation"),
-        ("innovation",),
+        "what latents know that no state could tell, beside true ceilings (ours)", planned("innovations", "innovation")
     ),
-    "tuning": Study(
-        "how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning"), ("tuning",)
-    ),
+    "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning")),
     "baselines": Study(
-        "returns of all methods and references (Table full_baseline, figure combined_result)",
-        baseline_tasks,
-        ("summary", "baselines", "control"),
+        "returns of all methods and references (Table full_baseline, figure combined_result)", baseline_tasks
     ),
     "vocabulary": Study(
-        "returns against the size of the vocabulary (Table full_ksweep)",
-        planned("agents", "vocabulary"),
-        ("vocabulary",),
+        "returns against the size of the vocabulary (Table full_ksweep)", planned("agents", "vocabulary")
     ),
-    "supervision": Study(
-        "returns against labelled episodes (Table supervision)", planned("agents", "supervision"), ("supervision",)
-    ),
-    "all": Study("all of these", all_tasks, (), draw_pictures),
+    "supervision": Study("returns against labelled episodes (Table supervision)", planned("agents", "supervision")),
+    "all": Study("all of these", all_tasks, draw_pictures),
 }

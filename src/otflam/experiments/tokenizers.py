@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.files import patiently
-from otflam.core.provenance import versions
 from otflam.core.run import training_seconds
 from otflam.core.training import TrainConfig
 from otflam.data.clips import split_episodes
@@ -20,9 +19,9 @@ from otflam.data.store import Store
 from otflam.evaluate import carrier
 from otflam.evaluate.codes import VERSION as CODES_VERSION
 from otflam.evaluate.codes import factor_metrics, patch_kmeans_nmse, reconstruction
+from otflam.evaluate.names import CONTROL, DIGITS
 from otflam.evaluate.records import Cell
 from otflam.evaluate.transfer import transfer_metrics
-from otflam.experiments.datasets import CONTROL, DIGITS
 from otflam.motion.config import MotionConfig
 from otflam.presets import preset
 from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION

@@ -1,24 +1,22 @@
 """How long to train on labelled episodes: the same number of trials for every row of the tables of returns.
 
-Each trial plays on validation seeds, which no result is reported on. `chosen_steps` reads the records of the trials;
-what it finds is written into the preset.
+Each trial plays on validation seeds, which no result is reported on. `evaluate.results.chosen_steps` reads the
+records of the trials; what it finds is written into the preset.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from otflam.data.collect import recorded_collection
-from otflam.data.store import Store
 from otflam.evaluate.control import VALIDATION, play, return_metrics
 from otflam.evaluate.control import VERSION as CONTROL_VERSION
+from otflam.evaluate.names import TUNED
 from otflam.evaluate.records import Cell, Metrics
 from otflam.experiments import agents
-from otflam.experiments.agents import GROUNDED, REFERENCES, Job, distracting
+from otflam.experiments.agents import Job
+from otflam.experiments.datasets import distracting, recorded_world
 from otflam.presets import preset
 
 EPISODES = 10
@@ -28,8 +26,7 @@ EPISODES = 10
 def plan(size: str, experiment: str) -> list[Job]:
     """The cheap trials first; neighbours are of different tasks, so that none waits for the other's model."""
     chosen = preset(size)
-    rows = [*GROUNDED, *REFERENCES, *(f"{name}+finetune" for name in GROUNDED)]
-    every = itertools.product(rows, chosen.compared, chosen.trials, distracting(size))
+    every = itertools.product(TUNED, chosen.compared, chosen.trials, distracting(size))
     return [Job(method, data, labels, 0, steps=steps) for method, labels, steps, data in every]
 
 
@@ -40,11 +37,9 @@ def needs(job: Job) -> list[str]:
 def measure(root: Path, size: str, job: Job) -> Metrics:
     """What an agent that was trained so long earns on validation seeds."""
     folder, _ = agents.trained_agent(root, size, job)
-    world = recorded_collection(Store(root / "data" / job.data)).world
-    chosen = preset(size)
-    return return_metrics(
-        play(folder, world, VALIDATION + job.seed, EPISODES, 1, chosen.played, hardware=chosen.hardware)
-    )
+    world, chosen = recorded_world(root, job.data), preset(size)
+    played = play(folder, world, VALIDATION + job.seed, EPISODES, 1, chosen.played, hardware=chosen.hardware)
+    return return_metrics(played)
 
 
 def cell(root: Path, size: str, job: Job) -> Cell:
@@ -57,19 +52,3 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         stages=stages | {"control": CONTROL_VERSION},
         extra=extra | {"steps": job.steps},
     )
-
-
-def chosen_steps(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[int, int]]:
-    """By row and budget: the steps with the greatest return, each task counted as a share of its trials' mean."""
-    returns: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
-    for record in records:
-        row = returns.setdefault((record["method"], record["labels"]), {})
-        row.setdefault(record["task"], {})[record["steps"]] = record["metrics"]["return_mean"]
-    found: dict[str, dict[int, int]] = {}
-    for (method, labels), tasks in sorted(returns.items()):
-        shares = {
-            steps: sum(tried[steps] / (sum(tried.values()) / len(tried)) for tried in tasks.values())
-            for steps in set.intersection(*(set(tried) for tried in tasks.values()))
-        }
-        found.setdefault(method, {})[labels] = max(shares, key=lambda steps: (shares[steps], -steps))
-    return found

@@ -19,9 +19,10 @@ from otflam.core.errors import UserError
 from otflam.core.release import read_release
 from otflam.data.decoding import decode_video
 from otflam.data.options import VideoImport
+from otflam.lam.build import KIND, load_lam
 from otflam.lam.features import Backbone
-from otflam.lam.methods import KIND, Parts, check_frames, load_lam
 from otflam.lam.model import LAM
+from otflam.lam.parts import Parts
 
 Frames = np.ndarray | Tensor | str | Path
 """Bytes, from numpy or torch: a video [t, h, w, c], or clips [b, k, h, w, c] with frames at the model's offsets; or a
@@ -65,5 +66,5 @@ class LatentActionModel:
         if isinstance(frames, str | Path):
             frames = decode_video(Path(frames), VideoImport(size=self.parts.frames[0]))[0]
         for batch in clip_batches(frames, self.offsets):
-            check_frames(self.parts, tuple(batch.frames.shape[2:]))
+            self.parts.check_frames(tuple(batch.frames.shape[2:]))
             yield batch

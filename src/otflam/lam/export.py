@@ -13,11 +13,9 @@ from einops import rearrange
 from otflam.core.errors import UserError
 from otflam.core.files import replacing
 from otflam.data.store import Store
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import label_store
-from otflam.lam.methods import load_lam
-from otflam.lam.model import CodeLAM
-from otflam.tokenizer.encode import encode_with
 
 Format = Literal["parquet", "npz"]
 BLOCK = 1 << 16
@@ -39,9 +37,7 @@ def export_latents(
     write = {"parquet": _parquet_writer, "npz": lambda: _write_npz}[to]()  # what is missing is told before any work
     latents = label_store(store, folder, backbone, episodes, on_part)
     model, parts = load_lam(folder, backbone)
-    codes = None
-    if isinstance(model, CodeLAM) and parts.tokenizer_hash is not None:
-        codes = encode_with(store, model.tokenizer, parts.tokenizer_hash, on_part("codes"))
+    codes = model.columns(parts, store, episodes, on_part, online=True).get("codes")
     chosen = range(len(store)) if episodes is None else sorted({int(index) for index in episodes})
     table = Table(store, latents, codes, model.offsets, chosen, on_part("export"))
     with replacing(out) as temporary:

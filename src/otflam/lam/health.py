@@ -10,9 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from otflam.data.clips import Clips
-from otflam.lam.f_lapo import FactorisedLapo
-from otflam.lam.model import LAM, CodeLAM, effective_rank
-from otflam.tokenizer.model import code_weights
+from otflam.lam.model import LAM, effective_rank
 
 BATCH, BATCHES, SEED = 64, 16, 12345
 HELD_OUT = 8
@@ -45,11 +43,8 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES, size: int = B
         errors.append(torch.stack([F.mse_loss(guess, future) for guess in guesses]))
         latents.append(latent)
         vitals.append(model.vitals(seen))
-        if isinstance(model, CodeLAM):
-            usage.append(code_weights(model.codes(batch), model.tokenizer.config.codebook.codes).mean(0))
-        elif isinstance(model, FactorisedLapo):
-            codes = model.codebook.nearest(model.embed(seen).flatten(0, 1))[None]
-            usage.append(code_weights(codes, model.config.codebook.codes).mean(0))
+        if (shares := model.codes_used(batch, seen)) is not None:
+            usage.append(shares)
     model.train(was_training)
     right, shuffled, copied = torch.stack(errors).mean(0).tolist()
     latent = torch.cat(latents)

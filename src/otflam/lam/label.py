@@ -18,10 +18,8 @@ from otflam.core.release import release_hash
 from otflam.data.clips import Clips
 from otflam.data.derived import derive, find_derived, known_rows
 from otflam.data.store import Column, Store
-from otflam.lam.columns import label_episode, label_windows, stored_columns
+from otflam.lam.build import load_lam
 from otflam.lam.features import FEATURES, Backbone
-from otflam.lam.hilam import Hilam
-from otflam.lam.methods import check_frames, load_lam
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
@@ -75,7 +73,7 @@ def derive_with(
     used = np.arange(len(store)) if episodes is None else np.asarray(episodes)
     if len(shape := store.columns["frames"].shape) != 3:
         raise UserError(f"{store.path} has frames of shape {list(shape)}", "they need a height, a width and channels")
-    check_frames(parts, shape)
+    parts.check_frames(shape)
     Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written
     key = stable_hash([release_hash(folder), VERSION, about])
     if (done := find_derived(store, name, key, sorted({int(index) for index in used}))) is not None:
@@ -83,7 +81,7 @@ def derive_with(
     model.to(device)
     if backbone is not None:
         backbone.to(device)
-    columns = stored_columns(model, parts, store, episodes, on_part, online=not keep_features)
+    columns = model.columns(parts, store, episodes, on_part, online=not keep_features)
     if model.offsets[0] < 0:  # stored codes begin where all frames are there, latents at the start of an episode
         columns.pop("codes", None)
     featured = {} if backbone is None else known_rows(store, FEATURES, backbone.hash)
@@ -95,8 +93,8 @@ def derive_with(
 
     def episode(index: int) -> np.ndarray:
         known = {FEATURES: featured[index]} if index in featured else {}
-        if name == LATENTS and isinstance(model, Hilam):
-            return label_windows(model, store, index, columns)
-        return label_episode(prepared(), model, width, store, index, columns | known)
+        if name == LATENTS:
+            return model.label(store, index, columns | known)
+        return model.each_transition(prepared(), width, store, index, columns | known)
 
     return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)

@@ -6,21 +6,27 @@ Axes: b transitions, d latent.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.core.terms import Terms
-from otflam.lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.config import OTFConfig
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.core.batch import Batch, Terms
+from otflam.core.train import place_of
+from otflam.data.clips import Clips
+from otflam.data.store import Store
+from otflam.lam.method import ModelConfig
+from otflam.lam.parts import Parts
 
 Latents = Float[Tensor, "b d"]
+OnPart = Callable[[str], Callable[[int, int], None]]
+"""Is told the name of a part of the work, and gives what is told how far it is."""
+BATCH = 128
+"""Transitions that are labelled at once."""
 
 
 class LAM(nn.Module, ABC):
@@ -34,6 +40,13 @@ class LAM(nn.Module, ABC):
     """Frames that naming a transition needs, relative to the current one."""
     training_offsets: tuple[int, ...]
     """Frames that a training step needs."""
+    since_start: tuple[str, ...] = ()
+    """Stored columns that cannot stand for what was before an episode, where its first frame is repeated."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: ModelConfig, parts: Parts) -> LAM:
+        """A fresh model; a configuration that does not fit its parts is refused."""
 
     @abstractmethod
     def look(self, batch: Batch) -> Any:
@@ -67,6 +80,47 @@ class LAM(nn.Module, ABC):
         """What else tells whether a model of this kind is healthy."""
         return {}
 
+    def codes_used(self, batch: Batch, seen: Any) -> Float[Tensor, " k"] | None:
+        """The share of each code, where a latent is made of codes."""
+        return None
+
+    def columns(
+        self,
+        parts: Parts,
+        store: Store,
+        episodes: Sequence[int] | np.ndarray | None,
+        on_part: OnPart,
+        online: bool = False,
+    ) -> dict[str, Store]:
+        """What frozen networks say about the episodes, computed once; `online` leaves out what is large."""
+        return {} if parts.base_hash is None else self.base_columns(store, parts.base_hash, on_part)
+
+    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+        """What the model that this one stands on says about a data set; `key` is that model's hash."""
+        return {}
+
+    def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:
+        """The latent action of every transition of an episode; zeros where it would leave the episode."""
+        return self.each_transition(self.infer, self.latent, store, index, columns)
+
+    @torch.inference_mode()
+    def each_transition(
+        self, compute: Callable[[Batch], Tensor], width: int, store: Store, index: int, columns: dict[str, Store]
+    ) -> Float[np.ndarray, "t w"]:
+        """A vector for every transition of an episode, each from its own clip."""
+        rows = np.zeros((int(store.lengths[index]), width), np.float32)
+        if len(rows) <= self.offsets[-1]:
+            return rows
+        clips, place = Clips(store, self.offsets, (), [index], columns, pad=True), place_of(self)
+        always = {name: column for name, column in columns.items() if name not in self.since_start}
+        early = 0 if len(always) == len(columns) else -self.offsets[0]
+        for first, last, known in ((0, early, always), (early, len(clips), columns)):
+            part = clips if known is columns else Clips(store, self.offsets, (), [index], known, pad=True)
+            for start in range(first, min(last, len(clips)), BATCH):
+                chosen = np.arange(start, min(start + BATCH, last, len(clips)))
+                rows[chosen] = compute(part.gather(chosen).to(place)).cpu().numpy()
+        return rows
+
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
         return self.name(self.look(batch))
@@ -93,54 +147,3 @@ def effective_rank(latent: Latents) -> Float[Tensor, ""]:
     centred = latent - latent.mean(0)
     gram = centred @ centred.T if len(centred) < latent.shape[1] else centred.T @ centred
     return gram.trace().square() / gram.square().sum().clamp_min(1e-12)
-
-
-@runtime_checkable
-class OverCodes(Protocol):
-    """What a code-reading model has seen, whatever else that is."""
-
-    @property
-    def codes(self) -> Int64[Tensor, "b p"]: ...
-
-    @property
-    def state(self) -> Float[Tensor, "b n s"]: ...
-
-
-class CodeLAM(LAM):
-    """A model that reads the codes of a frozen tokenizer, which is part of it and never changes."""
-
-    transient = ("tokenizer.recent",)
-    abstraction: ActionAbstraction
-
-    def __init__(self, config: OTFConfig, tokenizer: MotionAutoencoder) -> None:
-        super().__init__()
-        self.config, self.latent, self.stride = config, config.abstraction.latent, config.motion.stride
-        self.offsets = self.training_offsets = config.motion.offsets
-        self.tokenizer = tokenizer.requires_grad_(False).eval()
-
-    def train(self, mode: bool = True) -> Any:
-        super().train(mode)
-        self.tokenizer.eval()
-        return self
-
-    def codes(self, batch: Batch) -> Tensor:
-        """The code of every patch: stored ones if the batch has them."""
-        if "codes" in batch.columns:
-            return batch.at("codes", 0).long()
-        with torch.no_grad():
-            return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
-
-    def present(self, seen: OverCodes) -> Tensor:
-        return seen.state
-
-    def name(self, seen: OverCodes) -> Latents:
-        vectors = self.tokenizer.codebook.vectors[seen.codes]
-        return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
-
-
-def require_square(size: tuple[int, int], multiple: int, what: str) -> int:
-    """The side of square frames, which must be a multiple of something."""
-    if size[0] != size[1] or size[0] % multiple:
-        more = f" with a side of a multiple of {multiple} pixels" if multiple > 1 else ""
-        raise UserError(f"frames of {size[0]}×{size[1]} pixels for {what}", f"it needs square ones{more}")
-    return size[0]

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from otflam.core.config import to_json
-from otflam.core.errors import UserError, require_name
+from otflam.core.errors import UserError
 from otflam.core.files import read_json, write_json
-from otflam.core.provenance import versions
-from otflam.core.release import save_weights
-from otflam.core.run import Run
-from otflam.core.train import check_batch, fit, launch
+from otflam.core.train import SILENT, TrainProgress, launch, train_into
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.columns import stored_columns
-from otflam.lam.config import LamConfig
+from otflam.lam.build import KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
-from otflam.lam.methods import CONFIGS, KIND, build_lam, describe_parts, find_parts, load_lam
+from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM
 
 VERSION = 1
@@ -35,7 +30,7 @@ def train_lam(
     method: str,
     store: Store,
     split: tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray],
-    config: LamConfig,
+    config: ModelConfig,
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
@@ -43,46 +38,47 @@ def train_lam(
     backbone: Backbone | None = None,
     online: bool = False,
     on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+    progress: TrainProgress = SILENT,
 ) -> LAM:
     """Train on the first part of a `split` and watch the model's health on the second; or continue, or find it done.
 
     `base` is the folder of the trained model that this one works on, if it does: a tokenizer or a low-level model.
     """
-    require_name("method", method, CONFIGS)
-    parts = find_parts(store, config, base, backbone)
+    parts = find_parts(method, store, base, backbone)
     fabric = launch(hardware)
     torch.manual_seed(train.seed)
-    model = build_lam(config, parts)
+    model = build_lam(method, config, parts)
     used = np.concatenate([np.asarray(episodes) for episodes in split])
-    about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "train": to_json(train)}
-    about |= {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
-    about |= describe_parts(parts) | {"online": online, "versions": versions("torch", "numpy")}
+    about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "data": store.hash}
+    about |= {"episodes": [[int(index) for index in episodes] for episodes in split], "online": online}
+    about |= describe_parts(method, parts)
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
     check_base(base, store, split[1])
-    check_batch(train, fabric)
-    run = Run(out, about, writes=fabric.global_rank == 0)
-    if run.finished:
-        return load_lam(out, backbone)[0]
-    if backbone is not None:
-        backbone.to(fabric.device)
-    columns = stored_columns(model, parts, store, used, on_part, online)
-    clips = Clips(store, model.training_offsets, (), split[0], columns)
-    held_out = Clips(store, model.training_offsets, (), split[1], columns)
-    # More than once a training: whether the latent matters shows early, and is what one wants to know.
-    check = partial(check_health, model, held_out, *check_size(train.save_every * train.batch, 2))
-    fit(model, clips, train, run, fabric, on_start, on_step, on_log, check)
-    if fabric.global_rank == 0:
-        health = check_health(model, held_out, *check_size(train.steps * train.batch))
+    columns: dict[str, Store] = {}
+
+    def clips(number: int) -> Clips:
+        return Clips(store, model.training_offsets, (), split[number], columns)
+
+    def feed() -> Clips:
+        if backbone is not None:
+            backbone.to(fabric.device)
+        columns.update(model.columns(parts, store, used, on_part, online))
+        return clips(0)
+
+    def check() -> dict[str, float]:
+        # More than once a training: whether the latent matters shows early, and is what one wants to know.
+        return check_health(model, clips(1), *check_size(train.save_every * train.batch, 2))
+
+    def finish() -> None:
+        health = check_health(model, clips(1), *check_size(train.steps * train.batch))
         if not all(map(math.isfinite, health.values())):
             raise UserError("the trained model's predictions are not finite", SMALLER_STEPS)
         write_json(out / "health.json", {**health, "verdict": verdict(health)})
-        save_weights(model, out)
-    fabric.barrier()
-    return model.cpu().eval()
+
+    return train_into(
+        out, about, model, feed, train, fabric, lambda: load_lam(out, backbone)[0], progress, check, finish
+    )
 
 
 def check_base(base: Path | None, store: Store, held: Sequence[int] | np.ndarray) -> None:

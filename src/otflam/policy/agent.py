@@ -91,8 +91,9 @@ def save_agent(agent: Agent, folder: Path) -> None:
     save_weights(agent, folder)
 
 
-def load_agent(folder: Path) -> Agent:
+def load_agent(folder: str | Path) -> Agent:
     """A saved agent, ready to play."""
+    folder = Path(folder)
     about = read_release(folder, KIND)
     where = f"{folder / 'config.json'}"
     actor = from_json(ActorConfig, about["actor"], f"{where}: actor")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.config import from_json, to_json
-from otflam.core.nn import IMPALA
-from otflam.core.provenance import versions
-from otflam.core.release import load_weights, read_release, release_hash, save_weights
-from otflam.core.run import Run
-from otflam.core.terms import Terms
-from otflam.core.train import fit, launch
+from otflam.core.nn import IMPALA, require_square
+from otflam.core.release import load_weights, read_release, release_hash
+from otflam.core.train import SILENT, TrainProgress, launch, train_into
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.model import require_square
 from otflam.policy.actor import Actor, stack_offsets
 from otflam.policy.config import ActorConfig
 from otflam.policy.spaces import ActionSpace, LatentSpace
@@ -78,8 +75,7 @@ def train_clone(
     hardware: Hardware,
     out: Path,
     start: Path | None = None,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
+    progress: TrainProgress = SILENT,
 ) -> Clone:
     """Train a policy to imitate a target on some episodes; or continue, or find it done.
 
@@ -94,21 +90,14 @@ def train_clone(
     else:
         space = LatentSpace.of(clips.column(target.column))
     model = Clone(config, (height, width, colours), space, target.column)
-    about = {"kind": KIND, "version": VERSION, "model": to_json(config), "train": to_json(train)}
+    about: dict[str, Any] = {"kind": KIND, "version": VERSION, "model": to_json(config)}
     about |= {"data": store.hash, "episodes": [int(index) for index in episodes], "frames": [height, width, colours]}
     about |= {"column": target.column, "target": target.hash, "inside": list(target.inside)}
-    about |= {"outputs": space.outputs, "versions": versions("torch", "numpy")}
+    about["outputs"] = space.outputs
     if start is not None:
         about["start"] = release_hash(start)
         model.actor.begin_with(load_clone(start).actor)
-    run = Run(out, about, writes=fabric.global_rank == 0)
-    if run.finished:
-        return load_clone(out)
-    fit(model, clips, train, run, fabric, on_start, on_step)
-    if fabric.global_rank == 0:
-        save_weights(model, out)
-    fabric.barrier()
-    return model.cpu().eval()
+    return train_into(out, about, model, lambda: clips, train, fabric, lambda: load_clone(out), progress)
 
 
 def load_clone(folder: Path) -> Clone:

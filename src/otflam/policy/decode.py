@@ -16,12 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from otflam.core.batch import Terms
+from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.provenance import versions
-from otflam.core.release import load_weights, save_weights
-from otflam.core.run import Run
-from otflam.core.terms import Terms
-from otflam.core.train import fit, launch, place_of
+from otflam.core.release import load_weights
+from otflam.core.train import SILENT, TrainProgress, launch, place_of, train_into
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips, batch_order
 from otflam.data.store import Store
@@ -110,20 +109,17 @@ def train_decoder(
     out: Path,
     about: dict[str, Any],
     check: Callable[[ActionDecoder], dict[str, float]] | None = None,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
+    progress: TrainProgress = SILENT,
 ) -> ActionDecoder:
     """Train a decoder on pairs; or continue, or find it done. `about` says what the pairs are of."""
     fabric = launch(hardware)
     torch.manual_seed(train.seed)
     model = ActionDecoder(config, pairs.inputs.shape[1], space)
-    facts = {"kind": KIND, "version": VERSION, "model": config, "train": train, **about}
-    run = Run(out, facts | {"versions": versions("torch", "numpy")}, writes=fabric.global_rank == 0)
-    if run.finished:
+    facts = {"kind": KIND, "version": VERSION, "model": to_json(config), **about}
+
+    def load() -> ActionDecoder:
         load_weights(model, out)
         return model.eval()
-    fit(model, pairs, train, run, fabric, on_start, on_step, check=None if check is None else lambda: check(model))
-    if fabric.global_rank == 0:
-        save_weights(model, out)
-    fabric.barrier()
-    return model.cpu().eval()
+
+    watch = None if check is None else lambda: check(model)
+    return train_into(out, facts, model, lambda: pairs, train, fabric, load, progress, watch)

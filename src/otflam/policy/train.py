@@ -15,19 +15,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json
+from otflam.core.config import stable_hash, to_json, versions
 from otflam.core.errors import UserError
-from otflam.core.provenance import versions
 from otflam.core.release import read_release, release_hash
-from otflam.core.train import device_of
+from otflam.core.train import TrainProgress, device_of
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
+from otflam.lam.build import KIND as LAM_KIND
+from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import LATENTS, label_store
 from otflam.lam.label import VERSION as LABEL_VERSION
-from otflam.lam.methods import KIND as LAM_KIND
-from otflam.lam.methods import load_lam
 from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
 from otflam.policy.clone import ACTIONS, Clone, Target, train_clone
@@ -63,7 +62,7 @@ class Task:
     hardware: Hardware
     out: Path
     most: int = 0
-    """Imitate at most this many episodes, where labelling them is dear; 0: all of the first half."""
+    """Imitate at most this many episodes, where labelling them is costly; 0: all of the first half."""
     on_part: Parts = no_part
     """Told the name of every part of the work."""
 
@@ -95,18 +94,18 @@ class Task:
     ) -> Clone:
         """Imitate a target, by default for as long as a clone does."""
         train, shape = train or self.config.clone, dataclasses.replace(self.config.actor, **actor)
-        begin, step = self.progress(folder.name, train)
-        return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, begin, step)
+        progress = self.progress(folder.name, train)
+        return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, progress)
 
     def decode(self, pairs: Pairs, held: Pairs | None, about: dict[str, Any]) -> ActionDecoder:
         """Learn actions from what the labels belong to; without anything held out no error is watched."""
         space, train = ActionSpace.of(self.store, self.config.decoder.discrete), self.config.decode
-        check, (begin, step) = None if held is None else held_out_error(held, space), self.progress("decoder", train)
+        check, progress = None if held is None else held_out_error(held, space), self.progress("decoder", train)
         folder = self.out / "decoder"
-        return train_decoder(pairs, self.config.decoder, space, train, self.hardware, folder, about, check, begin, step)
+        return train_decoder(pairs, self.config.decoder, space, train, self.hardware, folder, about, check, progress)
 
-    def progress(self, name: str, train: TrainConfig) -> tuple[Callable[[int, int], None], Callable[[int], None]]:
-        """What a training calls at its start and after every step."""
+    def progress(self, name: str, train: TrainConfig) -> TrainProgress:
+        """Tells a part of the work how far its training is."""
         reach, done = self.on_part(name, "steps"), 0
 
         def begin(first: int, total: int) -> None:
@@ -118,7 +117,7 @@ class Task:
             done += count
             reach(done, train.steps)
 
-        return begin, step
+        return TrainProgress(begin, step)
 
     def made_from(self, **about: Any) -> dict[str, Any]:
         """Everything that decides the agent."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import matplotlib
@@ -15,15 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.core.files import replacing
-from otflam.evaluate.stats import estimate
+from otflam.evaluate.results import Records
 from otflam.report.style import FIGURE, INK, PAPER, hexed
 
-Records = list[dict[str, Any]]
-VANILLA, NOISY = "-vanilla", "-noisy"
 METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """Nothing in a file says when it was drawn or by which version."""
-
-
 NAME_INCHES = 1.4
 """Width of a name in a legend."""
 
@@ -35,68 +32,10 @@ class Sketch:
     figure: Figure
     caption: str
 
-
-@dataclass(frozen=True)
-class Earned:
-    """Returns of one method."""
-
-    mean: float
-    half: float
-    """Half of the 95 % interval over seeds (Student's t); infinite for a single one."""
-    seeds: tuple[float, ...]
-    """Mean return of each seed."""
-
-    @property
-    def low(self) -> float:
-        return self.mean - self.half
-
-    @property
-    def high(self) -> float:
-        return self.mean + self.half
-
-    def times(self, factor: float) -> Earned:
-        return Earned(factor * self.mean, factor * self.half, tuple(factor * seed for seed in self.seeds))
-
-    def told(self, digits: int) -> str:
-        half = f" ± {self.half:.{digits}f}" if math.isfinite(self.half) else ""
-        return f"{self.mean:.{digits}f}{half}"
-
-    def __str__(self) -> str:
-        return self.told(1)
-
-
-def earned(records: Records) -> Earned:
-    """What the seeds of one method earned."""
-    means = [float(np.mean(record["metrics"]["returns"])) for record in records]
-    over = estimate(means)
-    return Earned(over.mean, over.half, tuple(means))
-
-
-def values(records: Records, metric: str) -> list[float]:
-    """A number of each record that has it."""
-    found = [record["metrics"].get(metric) for record in records]
-    return [float(value) for value in found if value is not None]
-
-
-def complete(records: Iterable[dict[str, Any]], *metrics: str) -> Records:
-    """Records that have all of these numbers: those that are not finite are written as none."""
-    return [record for record in records if all(record["metrics"].get(metric) is not None for metric in metrics)]
-
-
-def usual(records: Iterable[dict[str, Any]]) -> Records:
-    """Records with the preset's vocabulary: other sizes are methods of their own."""
-    return [record for record in records if not record.get("codes")]
-
-
-def task_of(data: str) -> str:
-    """The task of a data set, whatever its world."""
-    return data.removesuffix(VANILLA).removesuffix(NOISY)
-
-
-def world_of(data: str) -> str:
-    """A data set's title."""
-    world = f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
-    return world if NOISY in data else f"{world}, noiseless expert"
+    def svg(self) -> bytes:
+        """The figure as it is written."""
+        with TemporaryDirectory() as folder:
+            return write_figure(self.figure, Path(folder) / "figure.svg").read_bytes()
 
 
 def counted(groups: Iterable[Sequence[Any]], what: str) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from otflam.evaluate.names import BODY_TRANSFER, DIGIT_TRANSFER
+from otflam.evaluate.results import chosen, complete, paired_tokenizers, seed_gap, values
 from otflam.evaluate.stats import estimate
-from otflam.report.canvas import complete, values
-from otflam.report.figures_transfer import BODY, DIGITS
 from otflam.report.judging import Verdict, judged, side, signed, unmeasured
-from otflam.report.markdown import chosen
 from otflam.report.published import TRANSFER
 
 CHANCE = 0.2
 """How often one of five digits is guessed."""
 MARGIN = 0.05
 """How far above chance a probe may be and still know nothing that matters."""
-CLAIMS = {
-    BODY: "Codes of OTF redraw the motion of another body with a smaller error than monolithic codes",
-    DIGITS: "Codes of OTF redraw the motion of other digits with a smaller error than monolithic codes",
+CLAIMS: dict[str, str] = {
+    BODY_TRANSFER: "Codes of OTF redraw the motion of another body with a smaller error than monolithic codes",
+    DIGIT_TRANSFER: "Codes of OTF redraw the motion of other digits with a smaller error than monolithic codes",
 }
 DIFFERENCES = {2: "second differences", 1: "first differences"}
 
@@ -38,15 +37,14 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
         "drop), by which the paper judges, also depends on how much source and target move."
     )
     drops = {method: TRANSFER[method, order][2] for method in ("otf", "monolithic")}
-    paper = f"the plain error rises by {drops['otf']} % against {drops['monolithic']} %" if task == BODY else "–"
+    paper = (
+        f"the plain error rises by {drops['otf']} % against {drops['monolithic']} %" if task == BODY_TRANSFER else "–"
+    )
     records = complete(chosen(folder, "transfer", size), "target_nmse", "drop")
-    by = {(r["method"], r["seed"]): r for r in records if (r["task"], r["order"]) == (task, order)}
-    seeds = [seed for method, seed in by if method == "otf" and ("monolithic", seed) in by]
-    if not seeds:
+    otf, other = paired_tokenizers([r for r in records if (r["task"], r["order"]) == (task, order)])
+    if not otf:
         return unmeasured(claim, paper, how, "both tokenizers at one seed")
-    otf, other = ([by[method, seed] for seed in seeds] for method in ("otf", "monolithic"))
-    pairs = zip(values(otf, "target_nmse"), values(other, "target_nmse"), strict=True)
-    gap = estimate([theirs - ours for ours, theirs in pairs])
+    gap = seed_gap(otf, other, "target_nmse")
     errors = [estimate(values(each, "target_nmse")).mean for each in (otf, other)]
     rises = [100 * estimate(values(each, "drop")).mean for each in (otf, other)]
     ours = (

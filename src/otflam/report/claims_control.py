@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from otflam.evaluate.names import ALL_ACTIONS, BASELINE, LABELS_ONLY, OURS, TASKS, VANILLA, named, task_of
+from otflam.evaluate.results import Earned, Records, chosen, difference, earned, group, returns_of, starts_of, usual
 from otflam.evaluate.stats import Estimate
-from otflam.report.canvas import VANILLA, Earned, Records, earned, task_of, usual
 from otflam.report.judging import Status, Verdict, side, signed, unmeasured
-from otflam.report.markdown import chosen, group
-from otflam.report.policy_tables import BASELINE, named
 from otflam.report.published import BASELINES
-from otflam.report.reproduced import TASKS
-from otflam.report.summary import LABELS_ALONE, difference, returns_of, starts_of
 
-OURS = ("otf-lam-pixel", "otf-lam-dino")
-RIVALS = (BASELINE, LABELS_ALONE)
+RIVALS = (BASELINE, LABELS_ONLY)
 CLONED, GROUNDED = 0.7, 0.3
 """Shares of the expert and of cloning all actions that a sound pipeline reaches without distractors."""
 LABELS = 32
@@ -62,7 +58,7 @@ def judge_returns(records: Records, task: str, measure: str) -> Verdict:
         if gap is not None:
             gaps.setdefault((labels, ours), []).append(gap)
     if not gaps:
-        return unmeasured(claim, paper, how, f"one of ours, {BASELINE} and {LABELS_ALONE} with {SEEDS} seeds")
+        return unmeasured(claim, paper, how, f"one of ours, {BASELINE} and {LABELS_ONLY} with {SEEDS} seeds")
     told = "; ".join(
         f"{labels} labels, {named(groups[labels, ours][0])}: {', '.join(map(signed, found))}"
         for (labels, ours), found in gaps.items()
@@ -93,7 +89,7 @@ def judge_pipeline(records: Records, task: str) -> Verdict:
     )
     wanted = [record for record in records if record["labels"] in (0, LABELS)]
     groups = {method: found for (method,), found in group(wanted, "method").items()}
-    names = ("expert", "all-actions", BASELINE)
+    names = ("expert", ALL_ACTIONS, BASELINE)
     if any(name not in groups for name in names):
         return unmeasured(claim, "–", how, ", ".join(name for name in names if name not in groups))
     expert, cloned, grounded = (earned(groups[name]) for name in names)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from otflam.evaluate.names import BASELINE, OURS, TASKS, VANILLA, named, task_of
+from otflam.evaluate.results import (
+    SAME,
+    Records,
+    chosen,
+    complete,
+    decoding_gap,
+    group,
+    network_gap,
+    over_draws,
+    usual,
+    values,
+)
 from otflam.evaluate.stats import Estimate, estimate
-from otflam.report.canvas import VANILLA, Records, complete, task_of, usual, values
 from otflam.report.figures_latents import LEAST
 from otflam.report.judging import Status, Verdict, judged, negative, rounded, side, signed, unmeasured
-from otflam.report.markdown import chosen, group
-from otflam.report.policy_tables import BASELINE, decoding_gap, named
-from otflam.report.reproduced import TASKS
 
-OURS = ("otf-lam-dino", "otf-lam-pixel")
 DECODED = {-1: "clearly lower", 0: "undecided", 1: "clearly higher"}
 GAINED = {1: "clearly more", 0: "undecided", -1: "clearly less"}
 """What the sides of differences mean, what is claimed first."""
 MARGIN = 0.05
 """Differences of R² that mean something where there is no interval."""
-SAME = 1e-6
-"""Differences of R² below which two probes learned from the same episodes."""
 
 
 def judge_latents(folder: Path, size: str) -> list[Verdict]:
@@ -33,9 +37,9 @@ def judge_latents(folder: Path, size: str) -> list[Verdict]:
     by_task = {task: [r for r in records if task_of(r["task"]) == task] for task in TASKS}
     return [
         judge_health(folder, size),
-        *(judge_decoding(by_task[task], task, method) for method in OURS for task in TASKS),
+        *(judge_decoding(by_task[task], task, method) for method in reversed(OURS) for task in TASKS),
         *(judge_gain(by_task[task], task) for task in TASKS),
-        *(judge_leakage(by_task[task], task, method) for method in OURS for task in TASKS),
+        *(judge_leakage(by_task[task], task, method) for method in reversed(OURS) for task in TASKS),
     ]
 
 
@@ -85,12 +89,6 @@ def judge_decoding(records: Records, task: str, method: str) -> Verdict:
     return Verdict(claim, ours, "–", "open" if status == "holds" and doubted else status, how)
 
 
-def network_gap(records: Records, method: str) -> float:
-    """A network's decoding error minus that from the baseline's latents, over the draws of labels; 0 if unknown."""
-    errors = [values([r for r in records if r["method"] == name], "mlp_mse") for name in (method, BASELINE)]
-    return float(np.mean(errors[0]) - np.mean(errors[1])) if all(errors) else 0.0
-
-
 def told(gaps: dict[int, Estimate], words: dict[int, str]) -> str:
     """How many budgets lie on which side, and each with its interval."""
     sides = [side(gap) for gap in gaps.values()]
@@ -117,13 +115,6 @@ def judge_gain(records: Records, task: str) -> Verdict:
     record: dict[str, Any] = next(record for record in records if record["method"] == best)
     ours = f"{named(record)}: {told(gains[best], GAINED)}"
     return Verdict(claim, ours, "–", judged(side(gain) for gain in gains[best].values()), how)
-
-
-def over_draws(gains: list[float]) -> Estimate:
-    """Mean and interval over draws of labels; none if some are the same draw, which would look like certainty."""
-    repeated = any(abs(one - other) <= SAME for one, other in itertools.combinations(gains, 2))
-    found = estimate(gains)
-    return Estimate(found.mean, math.inf, found.count) if repeated else found
 
 
 def judge_leakage(records: Records, task: str, method: str) -> Verdict:

@@ -12,18 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.core.errors import UserError
-from otflam.report.canvas import (
-    VANILLA,
-    Records,
-    Sketch,
-    counted,
-    legend_below,
-    usual,
-    world_of,
-    write_figure,
-)
-from otflam.report.markdown import chosen, group, main_budget
-from otflam.report.policy_tables import named
+from otflam.evaluate.names import VANILLA, named, world_of
+from otflam.evaluate.results import Records, chosen, group, main_budget, usual
+from otflam.report.canvas import Sketch, counted, legend_below, write_figure
 from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
 
 

@@ -14,6 +14,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +29,8 @@ from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.model import LAM
-from otflam.report.runs import Found, find_runs
+from otflam.report.factors import draw_inside
+from otflam.report.runs import Found, find_divided, find_runs
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
 from otflam.tokenizer.build import motion_clips
 from otflam.tokenizer.model import OTF
@@ -42,7 +45,23 @@ NEAREST = 6
 """Motion patches that stand for a code."""
 LOUD = 0.98
 """Share of the patches that move less than what is shown as full motion."""
+SAMPLES, PICTURES = 8, 6
+"""Frames that slots are shown on, and pictures of slots or skills, at most."""
+INSIDE = {
+    "slots": "{}: frames of a held-out episode, which slot owns which place most, and what each slot sees of them.",
+    "skills": "{}: a held-out episode, its skills (alike in colour where they are alike), and how likely a chunk "
+    "begins at each step; triangles: a skill begins.",
+}
 Pictures = UInt8[np.ndarray, "n h w 3"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its caption, as one image inside the page."""
+
+    name: str
+    caption: str
+    src: str
 
 
 @dataclass(frozen=True)
@@ -224,3 +243,25 @@ def as_uri(kind: str, data: bytes) -> str:
 
 def as_text(values: UInt8[np.ndarray, "n p"]) -> str:
     return base64.b64encode(values.tobytes()).decode()
+
+
+def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure]:
+    """What slots see and how skills follow each other, of the models under `runs`."""
+    figures: list[Figure] = []
+    for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
+        name = f"{release.told['method']} on {store.path.name}"
+        try:
+            with TemporaryDirectory() as folder:
+                drawn = draw_inside(store, release.folder, SAMPLES, None, Path(folder) / "inside.png")
+                picture = io.BytesIO()
+                Image.open(drawn).save(picture, "WEBP", quality=QUALITY, method=4)  # a fifth of the bytes
+        except UserError as error:
+            on_part(f"left out {name}: {error.problem}")
+            continue
+        on_part(name)
+        about = "skills" if release.told["method"] == "hilam" else "slots"
+        caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
+        figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
+        if len(figures) == PICTURES:
+            break
+    return figures

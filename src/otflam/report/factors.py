@@ -19,9 +19,9 @@ from otflam.core.files import replacing
 from otflam.core.release import read_release
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.lam.flam import Flam
-from otflam.lam.hilam import Hilam
-from otflam.lam.methods import KIND, check_frames, load_lam
+from otflam.lam.build import KIND, load_lam
+from otflam.lam.flam.model import Flam
+from otflam.lam.hilam.model import Hilam
 from otflam.report.style import MUTED, SERIES
 from otflam.report.vocabulary import code_colours, draw_grid, show_frame
 
@@ -40,7 +40,7 @@ def draw_inside(store: Store, folder: Path, samples: int, episode: int | None, o
     told, (model, parts) = read_release(folder, KIND), load_lam(folder)
     if not isinstance(model, Flam | Hilam):
         raise UserError(f"{told['method']} has neither slots nor skills", "see 'otflam lam predict'")
-    check_frames(parts, store.columns["frames"].shape)
+    parts.check_frames(store.columns["frames"].shape)
     held = told["episodes"][1] if told["data"] == store.hash else [0]
     shown = held[0] if episode is None else episode
     if samples < 1:

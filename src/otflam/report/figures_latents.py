@@ -10,23 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from otflam.evaluate.names import NOISY, VANILLA, named, task_of, world_of
+from otflam.evaluate.results import Records, chosen, complete, control_mse, group, usual, values
 from otflam.evaluate.stats import estimate
 from otflam.lam.health import MATTERS
-from otflam.report.canvas import (
-    NOISY,
-    VANILLA,
-    Records,
-    Sketch,
-    complete,
-    counted,
-    legend_below,
-    task_of,
-    usual,
-    values,
-    world_of,
-)
-from otflam.report.markdown import chosen, group
-from otflam.report.policy_tables import named
+from otflam.report.canvas import Sketch, counted, legend_below
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint, weight_of
 
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
@@ -84,12 +72,6 @@ def _draw_alignment(axis: Axes, records: Records) -> None:
     axis.set_xticks(every, [str(labels) for labels in every])
     axis.set_xticks([], minor=True)
     axis.set_xlabel("labelled episodes")
-
-
-def control_mse(record: dict[str, Any], metric: str) -> float:
-    """The error of a control, of which records hold R² only: the latents' R² and error tell the actions' variance."""
-    known = record["metrics"]
-    return known["action_mse"] * (1 - known[metric]) / (1 - known["action_r2"])
 
 
 def sketch_leakage(folder: Path, size: str) -> Sketch | None:

@@ -12,38 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from otflam.report.canvas import (
-    VANILLA,
-    Earned,
-    Records,
-    Sketch,
-    counted,
-    draw_interval,
-    draw_paper,
-    draw_seeds,
-    earned,
-    legend_below,
-    played,
-    spread,
-    task_of,
-    usual,
-)
-from otflam.report.markdown import chosen, group, main_budget
-from otflam.report.policy_tables import WITHOUT_LABELS, named
+from otflam.evaluate.names import ALL_ACTIONS, BOUNDS, LABELS_ONLY, VANILLA, named, task_of
+from otflam.evaluate.results import Earned, Records, chosen, earned, group, main_budget, usual
+from otflam.report.canvas import Sketch, counted, draw_interval, draw_paper, draw_seeds, legend_below, played, spread
 from otflam.report.published import BASELINES, SCALE
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
 
 LINES: dict[str, tuple[str, Any]] = {
     "random": ("random", ":"),
-    "labels-only": ("labels alone", "--"),
-    "all-actions": ("all actions", "-"),
+    LABELS_ONLY: ("labels alone", "--"),
+    ALL_ACTIONS: ("all actions", "-"),
     "expert": ("expert", (0, (8, 2))),
 }
 """What methods are compared with, drawn as lines: their names and styles."""
 EDGE = 0.97
 """Height of the expert's line, as a share of the whole."""
-TOP = "all-actions"
-"""The ceiling of what can be learned from the same frames."""
 PALE = 0.4
 """How much colour the bars without distractors have."""
 GAP = 0.075
@@ -92,7 +75,7 @@ def sketch_returns(folder: Path, size: str) -> Sketch | None:
 
 def _compared(methods: set[str]) -> list[str]:
     """Methods that are drawn as bars, in their order."""
-    return sorted(methods - {*WITHOUT_LABELS, *LINES}, key=place_of)
+    return sorted(methods - {*BOUNDS, *LINES}, key=place_of)
 
 
 def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Records]) -> None:
@@ -159,7 +142,11 @@ def _name_bars(axes: Iterable[Axes], names: list[str]) -> None:
 def sketch_worlds(folder: Path, size: str) -> Sketch | None:
     """Shares of what cloning all actions earns, without and with distractors, where both are recorded."""
     records = usual(chosen(folder, "control", size))
-    tops = {task: earned(found) for (task, method), found in group(records, "task", "method").items() if method == TOP}
+    tops = {
+        task: earned(found)
+        for (task, method), found in group(records, "task", "method").items()
+        if method == ALL_ACTIONS
+    }
     tops = {task: value for task, value in tops.items() if value.mean > 0}
     pairs = _in_both_worlds([record for record in records if record["task"] in tops and record["labels"]])
     labels = main_budget([record for pair in pairs.values() for found in pair for record in found])
@@ -175,7 +162,7 @@ def sketch_worlds(folder: Path, size: str) -> Sketch | None:
                 value = earned(found).times(100 / tops[found[0]["task"]].mean)
                 bar = Bar(value, tint(colour_of(method), share), hatch_of(method), 0.36)
                 draw_bar(axis, methods.index(method) + shift, bar)
-        axis.axhline(100, color=colour_of(TOP), linewidth=1.2)
+        axis.axhline(100, color=colour_of(ALL_ACTIONS), linewidth=1.2)
         told = f"all actions: {tops[task + VANILLA].mean:.0f} without, {tops[task].mean:.0f} with distractors"
         axis.set_title(told, loc="right", fontweight="normal", fontsize=8.5, color=hexed(MUTED))
         axis.set(title=task_of(task), ylabel="% of all actions", xlim=(-0.6, len(methods) - 0.4), ylim=(0, None))

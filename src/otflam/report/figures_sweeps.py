@@ -9,19 +9,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from otflam.report.canvas import (
-    Records,
-    Sketch,
-    counted,
-    earned,
-    legend_below,
-    played,
-)
+from otflam.evaluate.names import ALL_ACTIONS, LABELS_ONLY, OURS, SUPERVISED, named
+from otflam.evaluate.results import Records, distracted, earned, group, main_budget, sized
+from otflam.report.canvas import Sketch, counted, legend_below, played
 from otflam.report.figures_returns import LINES
-from otflam.report.markdown import group, main_budget
-from otflam.report.policy_tables import named
 from otflam.report.published import SCALE, VOCABULARY
-from otflam.report.reproduced import SUPERVISED, SWEPT, control_records, sized
 from otflam.report.style import INK, PAPER, colour_of, hexed, place_of, tint
 
 SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 128: (0.55, INK, "^")}
@@ -31,7 +23,7 @@ BOUNDS = "Without marks: random play, and cloning all true actions."
 
 def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     """How returns grow with labelled episodes."""
-    everything = sized(control_records(folder, size))
+    everything = sized(distracted(folder, "control", size))
     records = [r for r in everything if r["labels"] and r["method"] in SUPERVISED]
     groups = group(records, "base", "method", "codes", "labels")
     lines = group(({"line": key[:3], "labels": key[3]} for key in groups), "line")
@@ -57,8 +49,8 @@ def sketch_supervision(folder: Path, size: str) -> Sketch | None:
 
 def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     """Whether returns depend on the size of the vocabulary."""
-    everything = control_records(folder, size)
-    swept = [r for r in everything if r["method"] in SWEPT]
+    everything = distracted(folder, "control", size)
+    swept = [r for r in everything if r["method"] in OURS]
     labels = main_budget(everything)
     records = [r for r in sized(swept) if r["labels"] == labels]
     groups = group(records, "base", "method", "codes")
@@ -68,7 +60,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     figure, axes = _row(tasks)
     for axis, task in zip(axes, tasks, strict=True):
         _draw_bounds(axis, everything, task)
-        for method in SWEPT:
+        for method in OURS:
             found = {codes: groups.get((task, method, codes), []) for codes in sizes}
             if any(found.values()):
                 _draw_line(axis, found, method, 0)
@@ -102,14 +94,14 @@ def _draw_line(axis: Axes, found: dict[int, Records], method: str, codes: int) -
     low, high = ([value.mean + sign * half for value, half in zip(values, halves, strict=True)] for sign in (-1, 1))
     axis.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     look: dict[str, Any] = {"marker": mark, "markersize": 5.5, "markeredgecolor": hexed(PAPER), "markeredgewidth": 0.6}
-    look["linestyle"] = "--" if method == "labels-only" else "-"
+    look["linestyle"] = "--" if method == LABELS_ONLY else "-"
     name = named(next(iter(points.values()))[0] | {"codes": codes})
     axis.plot(x, [value.mean for value in values], color=colour, label=name, **look)
 
 
 def _draw_bounds(axis: Axes, records: Records, task: str) -> None:
     """Random play and cloning all true actions as lines."""
-    for method in ("random", "all-actions"):
+    for method in ("random", ALL_ACTIONS):
         name, style = LINES[method]
         if bound := [record for record in records if record["base"] == task and record["method"] == method]:
             axis.axhline(earned(bound).mean, color=colour_of(method), linewidth=1.0, linestyle=style, label=name)

@@ -7,24 +7,14 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from otflam.evaluate.names import BODY_TRANSFER, DIGIT_TRANSFER
+from otflam.evaluate.results import Records, chosen, complete, group, values
 from otflam.evaluate.stats import estimate
-from otflam.report.canvas import (
-    Records,
-    Sketch,
-    complete,
-    counted,
-    draw_interval,
-    draw_paper,
-    draw_seeds,
-    legend_below,
-    values,
-)
-from otflam.report.markdown import chosen, group
+from otflam.report.canvas import Sketch, counted, draw_interval, draw_paper, draw_seeds, legend_below
 from otflam.report.published import SCALE, TRANSFER
 from otflam.report.style import INK, colour_of, hexed, place_of, tint
 
-BODY, DIGITS = "walker-run-to-cheetah-run", "mnist-train-to-mnist-transfer"
-TITLES = {BODY: "Another body: walker-run → cheetah-run", DIGITS: "Other digits: 0 to 4 → 5 to 9"}
+TITLES = {BODY_TRANSFER: "Another body: walker-run → cheetah-run", DIGIT_TRANSFER: "Other digits: 0 to 4 → 5 to 9"}
 ORDERS = {1: "first\ndifferences", 2: "second\ndifferences"}
 PALE = 0.35
 """How much colour the bars of the source have."""
@@ -43,7 +33,7 @@ def sketch_transfer(folder: Path, size: str) -> Sketch | None:
         part.suptitle(TITLES[task], x=0.02, ha="left", fontsize=9.5, fontweight="bold")
         errors, rises = part.subplots(1, 2, width_ratios=(1.25, 1))
         _draw_errors(errors, {key[1:]: found for key, found in groups.items() if key[0] == task})
-        _draw_rises(rises, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY)
+        _draw_rises(rises, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY_TRANSFER)
     legend_below(figure, [axis for part in parts for axis in part.axes], 6)
     caption = (
         f"Motion vocabularies on what they have not seen ({size} preset). Left: error of the redrawn motion as a share "

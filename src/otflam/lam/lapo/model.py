@@ -1,0 +1,127 @@
+"""LAPO in LAOM's form (paper E.1): one latent action for the whole scene, from stacked frames.
+
+The inverse model sees two observations and names what lies between them; the forward model redraws the next stack of
+frames from the current one. Frames are in [-1, 1] inside; errors and pictures are of the newest frame in [0, 1].
+
+Axes: b transitions, k c stacked frames and their colours, h w pixels, d latent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from otflam.core.batch import Batch, Terms
+from otflam.core.nn import IMPALA, conv_encoder, grow, start_orthogonal
+from otflam.lam.lapo import LapoConfig
+from otflam.lam.model import LAM, Latents, spread
+from otflam.lam.parts import Parts, at_least_one
+
+
+class Seen(NamedTuple):
+    now: Float[Tensor, "b kc h w"]
+    ahead: Float[Tensor, "b kc h w"]
+    """The observation that the inverse model compares with."""
+    motion: Float[Tensor, "b m h w"] | None
+    """What changed, for a method whose inverse model is told."""
+
+
+class Lapo(LAM):
+    def __init__(self, config: LapoConfig, size: int, colours: int) -> None:
+        super().__init__()
+        self.config, self.latent, self.stride = config, config.latent, config.stride
+        self.colours, self.side = colours, size // 2 ** len(IMPALA)
+        self.offsets, self.training_offsets = self._offsets(1), self._offsets(config.reach)
+        widths = [config.scale * channels for channels in IMPALA]
+        self.wide, stacked = widths[-1], config.frames * colours
+        self.inverse = self.make_inverse(widths, stacked)
+        self.encode = conv_encoder(stacked, widths, config.blocks)
+        self.act = nn.Linear(config.latent, self.wide * self.side**2)
+        up = [2 * self.wide, *reversed(widths)]
+        self.decode = nn.Sequential(
+            *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), nn.Conv2d(up[-1], stacked, 1)
+        )
+        start_orthogonal(self)
+
+    @classmethod
+    def build(cls, config: LapoConfig, parts: Parts) -> Lapo:
+        size = parts.square(2 ** len(IMPALA), "LAPO")
+        at_least_one(config, "reach", "stride", "frames", "scale", "latent")
+        return cls(config, size, parts.frames[2])
+
+    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
+        return self.inverse_of(2 * stacked, widths)
+
+    def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
+        flat = self.wide * self.side**2
+        return nn.Sequential(
+            conv_encoder(inputs, widths, self.config.blocks), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent)
+        )
+
+    def _offsets(self, reach: int) -> tuple[int, ...]:
+        """Frames of the current observation and of those up to `reach` strides ahead."""
+        # Stacks hold successive frames at any stride. With LAOM's stride 1 the inverse model sees t-2..t and t-1..t+1:
+        # one new frame; with stride 2 t-2..t and t..t+2, so also t+1, which OTF-LAM and FLAM never see
+        # (docs/decisions.md).
+        stack = range(1 - self.config.frames, 1)
+        return tuple(sorted({first + ahead * self.stride for ahead in range(reach + 1) for first in stack}))
+
+    def look(self, batch: Batch) -> Seen:
+        now = signed(batch.stack(0, self.config.frames))
+        if not self.training or self.config.reach == 1:
+            return self.see(now, signed(batch.stack(self.stride, self.config.frames)))
+        ahead = torch.randint(1, self.config.reach + 1, (len(batch.frames),), device=batch.frames.device)
+        return self.see(now, signed(self._stack_at(batch, ahead)))
+
+    def see(self, now: Tensor, ahead: Tensor) -> Seen:
+        """What the two halves get of two observations."""
+        return Seen(now, ahead, None)
+
+    def _stack_at(self, batch: Batch, strides: Int64[Tensor, " b"]) -> Float[Tensor, "b kc h w"]:
+        """For each sample the observation that many strides ahead."""
+        samples = torch.arange(len(strides), device=strides.device)
+        parts = []
+        for back in range(self.config.frames - 1, -1, -1):
+            place = torch.tensor(
+                [batch.offsets.index(ahead * self.stride - back) for ahead in strides.tolist()], device=strides.device
+            )
+            chosen = batch.frames[samples, place]
+            parts.append(Batch(chosen[:, None], (0,), {}).images(0))
+        return torch.cat(parts, 1)
+
+    def name(self, seen: Seen) -> Latents:
+        return self.inverse(torch.cat([seen.now, seen.ahead], 1))
+
+    def present(self, seen: Seen) -> Tensor:
+        return self.encode(seen.now)
+
+    def imagine_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
+        state = self.present(seen)
+        action = self.act(latent).view_as(state)
+        return self.decode(torch.cat([state, action], 1)).tanh()  # LAOM's bound: frames are from -1 to 1
+
+    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+        return self.imagine_all(seen, latent)[self.stride]
+
+    def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
+        frames = ((self.imagine_stack(seen, latent) + 1) / 2).split(self.colours, 1)
+        return {self.stride - back: frame for back, frame in enumerate(reversed(frames))}
+
+    def forward(self, batch: Batch) -> Terms:
+        seen = self.look(batch)
+        latent = self.name(seen)
+        return Terms({"next": self.stack_error(batch, seen, latent)}, spread(latent))
+
+    def stack_error(self, batch: Batch, seen: Seen, latent: Latents) -> Float[Tensor, ""]:
+        """Error of the next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
+        target = signed(batch.stack(self.stride, self.config.frames))
+        return F.mse_loss(self.imagine_stack(seen, latent), target)
+
+
+def signed(images: Tensor) -> Tensor:
+    return 2 * images - 1

@@ -1,0 +1,104 @@
+"""One table as a value, and its renderings as Markdown, CSV and LaTeX; HTML is in html.py."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import dataclass
+
+from otflam.evaluate.results import Records, over
+from otflam.evaluate.stats import Estimate
+
+Body = tuple[list[str], list[list[str]]]
+"""The head and the rows of a table."""
+NONE = "–"
+"""The cell of what was not measured."""
+ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
+ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
+NUMBER = re.compile(r"[-−]?\d|–$")
+"""How a cell of numbers begins."""
+VALUE = re.compile(r"[-−]?\d+\.\d")
+"""How a measured value begins."""
+NAME = 60
+"""Characters of the longest name; a longer cell says more than what its row is about."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table says, made once from records."""
+
+    title: str
+    caption: str
+    """What its rows are, what ± is, and how far the paper's values can be compared."""
+    command: str
+    """What makes its records."""
+    head: list[str]
+    rows: list[list[str]]
+
+    @property
+    def names(self) -> int:
+        """How many of the first columns say what a row is about."""
+        for place, column in enumerate(zip(*self.rows, strict=True)):
+            if any(VALUE.match(cell) or "±" in cell or len(cell) > NAME for cell in column):
+                return max(1, place)
+        return 1
+
+
+def as_markdown(*parts: Table) -> str:
+    """A table for a page that has its title and its caption; further parts are told by their titles."""
+    texts = []
+    for part in parts:
+        lines = ["| " + " | ".join(row) + " |" for row in [part.head, ["---"] * len(part.head), *part.rows]]
+        texts.append("\n".join([*([f"{part.title}:", ""] if texts else []), *lines]) + "\n")
+    return "\n".join(texts)
+
+
+def as_csv(table: Table) -> str:
+    """Numbers that a program reads: what stands behind ± has a column of its own."""
+    halved = {place for row in table.rows for place, cell in enumerate(row) if " ± " in cell}
+    names = [[name, f"{name} ±"] if place in halved else [name] for place, name in enumerate(table.head)]
+    lines = [[part for parts in names for part in parts]]
+    for row in table.rows:
+        split = [[*cell.split(" ± "), ""][:2] if place in halved else [cell] for place, cell in enumerate(row)]
+        lines.append([part for parts in split for part in parts])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """A tabular in the manner of booktabs, with the caption as a comment."""
+    head, *body = (" & ".join(map(escape, row)) + r" \\" for row in [table.head, *table.rows])
+    columns = zip(*table.rows, strict=True) if table.rows else [("",)] * len(table.head)
+    sides = "".join("r" if all(map(NUMBER.match, column)) else "l" for column in columns)
+    lines = [f"% {table.caption}", rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def escape(cell: str) -> str:
+    """A cell for LaTeX; a minus before a number is a minus."""
+    cell = "−" + cell[1:] if re.match(r"-\d", cell) else cell
+    return "".join(SIGNS.get(sign, ESCAPES.get(sign, sign)) for sign in cell)
+
+
+def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
+    """A cell: mean ± half of the 95 % interval over seeds, or a single value."""
+    found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
+    return NONE if found is None else found.told(digits)
+
+
+def told(value: Estimate | None, digits: int, sign: bool = False) -> str:
+    """A cell: a number with half of its interval; a draw that was made once, or always the same, has none."""
+    if value is None or math.isnan(value.mean):
+        return NONE
+    form = f"{'+' if sign else ''}.{digits}f"
+    half = f" ± {value.half:.{digits}f}" if math.isfinite(value.half) and value.half > 1e-9 else ""
+    return f"{value.mean:{form}}{half}"
+
+
+def fastest(records: Records, metric: str) -> str:
+    """A cell: seconds of the fastest seed; others may have shared their core."""
+    return f"{min(record['metrics'][metric] for record in records):.0f}"

@@ -1,0 +1,98 @@
+"""Tables of latent actions: whether models use them, and what they know of actions, distractors and innovations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from otflam.evaluate.names import BASELINE, named
+from otflam.evaluate.results import chosen, decoding_gap, group, over, share_of
+from otflam.report.table import NONE, Body, fastest, over_seeds, told
+
+BRIEF = 8
+"""The budget of labels in short tables."""
+CEILINGS = {"innovation_r2_states": "true states before and after", "innovation_r2_frames": "frames, all labels"}
+
+
+def lam_table(folder: Path, size: str) -> Body:
+    """Is every latent action model healthy?"""
+    rows = []
+    for (task, _), found in sorted(group(chosen(folder, "lam", size), "task", "method").items()):
+        gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
+        errors = [over_seeds(found, metric, 1.0, 5) for metric in ("error", "error_shuffled", "error_copied")]
+        rank = over_seeds(found, "latent_rank", 1.0, 1)
+        rows.append([task, named(found[0]), *errors, *gains, rank, fastest(found, "train_seconds")])
+    head = ["data", "method", "held-out error", "shuffled", "copying", "below shuffled %", "below copying %"]
+    return [*head, "rank", "seconds"], rows
+
+
+def inside_table(folder: Path, size: str) -> Body:
+    """What else FLAM and HiLAM must show: slots in use; chunks and skills that begin neither everywhere nor nowhere."""
+    rows = []
+    for (task, method), found in sorted(group(chosen(folder, "lam", size), "task", "method").items()):
+        vital = found[0]["metrics"]
+        if "slots_used" in vital:
+            share = f"{100 * vital['smallest_slot']:.0f} % in the smallest"
+            rows.append([task, method, f"{vital['slots_used']:.0f} slots in use, {share}", NONE, NONE])
+        if "chunk_rate" in vital:
+            rates = [f"{vital[f'{what}_rate']:.2f} ({vital[f'{what}_rate_wanted']:.2f})" for what in ("chunk", "skill")]
+            begun = f"chunks begin at {rates[0]}, skills at {rates[1]}; {vital['skill_steps']:.0f} steps a skill"
+            errors = [f"{vital[name]:.3f}" for name in ("next_latent", "next_latent_repeated")]
+            rows.append([task, method, begun, *errors])
+    return ["data", "method", "inside (wanted)", "next latent", "repeating the last"], rows
+
+
+def alignment_table(folder: Path, size: str, only: int | None = None) -> Body:
+    """How well actions and distractors are read from latents, with the controls."""
+    names = ("action_r2", "action_r2_gain", "state_r2", "present_r2", "still_r2", "motion_r2", "both_r2")
+    names += ("mlp_r2", "mlp_state_r2", "action_mse")
+    leaks = ("distractor_r2", "background_r2", "colour_r2")  # no labels are drawn for them, so that seeds agree
+    records = [record for record in chosen(folder, "alignment", size) if only in (None, record["labels"])]
+    rows = [
+        [task, str(labels), named(found[0]), *(over_seeds(found, name) for name in names)]
+        + [over_seeds(found[:1], name) for name in leaks]
+        for (task, labels, _), found in sorted(group(records, "task", "labels", "method").items())
+    ]
+    head = ["data", "labels", "method", "action R²", "gain over state", "state alone", "own present", "no future"]
+    head += ["raw motion", "latent + state", "MLP R²", "MLP, state alone", "action MSE"]
+    return [*head, "camera R²", "background R²", "colour R²"], rows
+
+
+def brief_alignment_table(folder: Path, size: str) -> Body:
+    return alignment_table(folder, size, BRIEF)
+
+
+def paired_alignment_table(folder: Path, size: str) -> Body:
+    """The paper's claim: a method's decoding error minus LAPO's on the same held-out episodes with the same labels.
+
+    Intervals are over episodes, each averaged over the draws of labels: one model of each method was trained.
+    """
+    rows = []
+    for (task, labels), found in sorted(group(chosen(folder, "alignment", size), "task", "labels").items()):
+        for (method,), ours in group(found, "method").items():
+            gap = decoding_gap(found, method) if method != BASELINE else None
+            if gap:
+                rows.append([task, str(labels), named(ours[0]), str(gap.error), str(gap.error.count), str(gap.draws)])
+    return ["data", "labels", "method", "action MSE minus LAPO-256's", "episodes", "draws of labels"], rows
+
+
+def innovation_table(folder: Path, size: str) -> Body:
+    """What latents know that no state could have told, beside raw motion and the ceilings."""
+    rows = []
+    groups = group(chosen(folder, "innovation", size), "task", "labels", "method")
+    for (task, labels, _), found in sorted(groups.items()):
+        metrics = found[0]["metrics"]
+        read = [told(over(found, name), 3) for name in ("innovation_r2", "innovation_mlp_r2", "innovation_r2_motion")]
+        shares = [told(share_of(found, top), 0) for top in CEILINGS]
+        tops = [with_interval(metrics, f"innovation_{kind}") for kind in ("r2_states", "mlp_r2_states", "r2_frames")]
+        rows.append([task, str(labels), named(found[0]), *read, *shares, *tops])
+    head = ["data", "labels", "method", "innovation R²", "MLP", "raw motion", "% of states", "% of frames"]
+    return [*head, "ceiling of states", "by MLP", "ceiling of frames"], rows
+
+
+def with_interval(metrics: dict[str, Any], name: str) -> str:
+    """A cell: a number with both ends of its recorded interval."""
+    if metrics.get(name) is None:
+        return NONE
+    low, high = metrics[f"{name}_interval"]
+    return f"{metrics[name]:.3f} ({low:.3f} to {high:.3f})"

@@ -1,0 +1,191 @@
+"""Tables of what agents earn: the README's one table, all of them, the paper's beside its own values, and trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from otflam.evaluate import names
+from otflam.evaluate.results import (
+    Records,
+    best_by_return,
+    chosen,
+    difference,
+    distracted,
+    group,
+    main_budget,
+    over,
+    returns_of,
+    share_of_bound,
+    sized,
+    usual,
+)
+from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
+from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
+from otflam.report.table import NONE, Body, over_seeds, told
+from otflam.report.tables_latents import CEILINGS, with_interval
+
+ROWS = (*names.REFERENCES, names.BASELINE, *names.OURS)
+"""With every budget of labels, and after them the same with ways of ours."""
+ORDER = {name: place for place, name in enumerate((*names.FLOOR, *reversed(names.CEILING)))}
+"""References before all methods where tasks come one after the other."""
+Published = Mapping[str, tuple[float, float] | None]
+"""The paper's mean and deviation on each task."""
+
+
+def summary_table(folder: Path, size: str) -> Body:
+    """Returns, their difference from the labels alone, returns from recorded starts, and innovation R²."""
+    records = usual(distracted(folder, "control", size))
+    known = distracted(folder, "innovation", size)
+    found = {record["method"] for record in records}
+    rows = [_summary_row(records, known, method, 0) for method in names.FLOOR if method in found]
+    for labels in sorted({r["labels"] for r in records if r["labels"]}):
+        methods = {r["method"] for r in records if r["labels"] == labels}
+        rows += [_summary_row(records, known, method, labels) for method in sorted(methods, key=_place)]
+    rows += [_summary_row(records, known, method, 0) for method in names.CEILING if method in found]
+    rows += [_ceiling_row(known, metric, name) for metric, name in CEILINGS.items() if known]
+    head = ["method", "labels"]
+    for task in names.TASKS:  # short, so that the table fits a page of text
+        body = task.partition("-")[0]
+        head += [f"{body}: return", *(f"{body[0]}: {what}" for what in ("gain", "starts", "innov. R²"))]
+    return head, rows
+
+
+def _place(method: str) -> tuple[bool, int, str]:
+    name, _, way = method.partition("+")
+    return bool(way), ROWS.index(name) if name in ROWS else len(ROWS), method
+
+
+def _summary_row(records: Records, known: Records, method: str, labels: int) -> list[str]:
+    cells: list[str] = []
+    name = method
+    for task in names.TASKS:
+        here = [r for r in records if (r["base"], r["labels"]) == (task, labels)]
+        found, alone = ([r for r in here if r["method"] == each] for each in (method, names.LABELS_ONLY))
+        read = [r for r in known if (r["base"], r["method"], r["labels"]) == (task, method, labels)]
+        name = names.named(found[0]) if found else name
+        gap = difference(found, alone, returns_of) if labels and method != names.LABELS_ONLY else None
+        cells += [
+            told(over(found, "return_mean"), 1),
+            told(gap, 1, sign=True),
+            told(over(found, "start_return_share", 100.0), 1),
+            told(over(read, "innovation_r2"), 3),
+        ]
+    return [name, str(labels or NONE), *cells]
+
+
+def _ceiling_row(known: Records, metric: str, name: str) -> list[str]:
+    """What could be read at best, the same for all methods; its interval is over held-out episodes."""
+    cells: list[str] = []
+    for task in names.TASKS:
+        found = [r["metrics"] for r in known if r["base"] == task and r["metrics"].get(metric) is not None]
+        cells += [NONE, NONE, NONE, with_interval(found[0], metric) if found else NONE]
+    return [f"ceiling: {name}", NONE, *cells]
+
+
+def tuning_table(folder: Path, size: str) -> Body:
+    """Every trial: what so many steps on labelled episodes earned on validation seeds; the best is marked."""
+    records, rows = distracted(folder, "tuning", size), []
+    steps = sorted({r["steps"] for r in records})
+    groups = group(records, "method", "labels", "base")
+    for method, labels, task in sorted(groups, key=lambda key: (_place(key[0]), key[1:])):
+        returns = {r["steps"]: r["metrics"]["return_mean"] for r in groups[method, labels, task]}
+        best = max(returns.values())
+        cells = [f"{returns[each]:.1f}" + " *" * (returns[each] == best) if each in returns else NONE for each in steps]
+        rows.append([names.named(groups[method, labels, task][0]), str(labels), task, *cells])
+    return ["method", "labels", "task", *(f"{each:,} steps" for each in steps)], rows
+
+
+def control_table(folder: Path, size: str) -> Body:
+    """Returns, each task with its floor and its ceiling."""
+    records, rows = chosen(folder, "control", size), []
+    records += best_by_return(records)
+    bounds = group(records, "task", "method")
+    groups = group([{"codes": 0} | record for record in records], "task", "labels", "method", "codes")
+    for task, labels, method, codes in sorted(groups, key=lambda key: (*key[:2], ORDER.get(key[2], 9), *key[2:])):
+        found = groups[task, labels, method, codes]
+        shares = [share_of_bound(found, bounds.get((task, top), [])) for top in ("expert", names.ALL_ACTIONS)]
+        percent = [NONE if share is None else f"{share:.0f}" for share in shares]
+        first = [task, str(labels or NONE), names.named(found[0])]
+        rows.append([*first, *_earned(found), *percent, imitated(found), str(len(found))])
+    head = ["data", "labels", "method", "return", "bootstrap interval", "RMS deviation", "middle half"]
+    return [*head, "new backgrounds", "% of expert", "% of all actions", "imitated", "seeds"], rows
+
+
+def _earned(records: Records) -> list[str]:
+    """Return, its bootstrap interval, the deviation of episodes, their middle half, and new backgrounds."""
+    returns = [record["metrics"]["returns"] for record in records]
+    low, high = bootstrap_interval(returns)
+    new = over(records, "return_new_backgrounds")
+    return [
+        over_seeds(records, "return_mean", digits=1),
+        f"{low:.1f} to {high:.1f}",
+        f"{rms_deviation(returns):.1f}",
+        f"{interquartile_mean([value for group in returns for value in group]):.1f}",
+        NONE if new is None else f"{new.mean:.1f}",
+    ]
+
+
+def imitated(records: Records) -> str:
+    """A cell: episodes that a policy imitates, with or without labels."""
+    count = records[0]["metrics"].get("imitated_episodes")
+    return NONE if count is None else f"{count:.0f}"
+
+
+def baselines_table(folder: Path, size: str) -> Body:
+    """Table full_baseline: every method at the budget with most of them."""
+    records = usual(distracted(folder, "control", size))
+    labels = main_budget(records)
+    groups = group((record for record in records if record["labels"] == labels), "method")
+    rows = []
+    for (method,) in sorted(groups, key=lambda key: (key[0] != names.LABELS_ONLY, key[0] != names.IDM, key)):
+        rows.append(_row(groups[method,], [], {task: BASELINES[task].get(method) for task in names.TASKS}))
+    return _heads(f"method ({labels} labels)"), _between(records, rows, [])
+
+
+def vocabulary_table(folder: Path, size: str) -> Body:
+    """Table full_ksweep: how returns depend on the size of the vocabulary."""
+    records, rows = distracted(folder, "control", size), []
+    labels = main_budget(records)  # one method has other sizes at other budgets too, for the study of supervision
+    groups = group((record for record in sized(records) if record["labels"] == labels), "method", "codes")
+    for method, codes in (key for ours in names.OURS for key in sorted(groups) if key[0] == ours):
+        paper = {task: VOCABULARY[task][method].get(codes) for task in names.TASKS}
+        rows.append(_row(groups[method, codes], [str(codes)], paper))
+    return _heads(f"method ({labels} labels)", "K"), _between(records, rows, [NONE])
+
+
+def supervision_table(folder: Path, size: str) -> Body:
+    """Table supervision: how returns grow with labelled episodes; the paper's budgets are of longer episodes."""
+    records, rows = distracted(folder, "control", size), []
+    groups = group((r for r in sized(records) if r["method"] in names.SUPERVISED), "method", "codes", "labels")
+    for method, codes, labels in sorted(groups, key=lambda key: (names.SUPERVISED.index(key[0]), key)):
+        known = method != names.LABELS_ONLY
+        paper = {task: SUPERVISION[task].get(codes, {}).get(labels) if known else None for task in names.TASKS}
+        rows.append(_row(groups[method, codes, labels], [str(codes or NONE), str(labels)], paper))
+    return _heads("method", "K", "labelled episodes"), _between(records, rows, [NONE, NONE])
+
+
+def _row(records: Records, facts: list[str], paper: Published) -> list[str]:
+    """A method and further facts; then, for each task, mean, deviation and the paper's of both."""
+    cells = [names.named(records[0] | {"codes": 0}), *facts]
+    for task in names.TASKS:
+        found = [record for record in records if record["base"] == task]
+        spread = f"{rms_deviation([record['metrics']['returns'] for record in found]):.1f}" if found else NONE
+        published = paper.get(task)
+        printed = NONE if published is None else f"{published[0]:.2f} / {published[1]:.2f}"
+        cells += [over_seeds(found, "return_mean", digits=1), spread, printed]
+    return cells
+
+
+def _between(records: Records, rows: list[list[str]], facts: list[str]) -> list[list[str]]:
+    """Rows between those of floor and ceiling."""
+    groups = group(records, "method")
+    low, high = (
+        [_row(groups[method,], facts, {}) for method in bounds if (method,) in groups]
+        for bounds in (names.FLOOR, names.CEILING)
+    )
+    return low + rows + high
+
+
+def _heads(*first: str) -> list[str]:
+    return [*first, *(f"{task}: {what}" for task in names.TASKS for what in ("return", "RMS deviation", "paper"))]

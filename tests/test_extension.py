@@ -1,0 +1,100 @@
+"""What others add: a method from a package of its own, and a frozen model that only joins the evaluation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import otflam
+from otflam.core.errors import UserError
+from otflam.data.store import Store
+from otflam.evaluate.extractors import load_extractor
+from otflam.lam.method import METHODS, Method, register_method
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own-method"
+EXTRACTOR = """
+import numpy as np
+np_like = object
+class Change:
+    offsets = (0, 2)
+    def infer(self, frames):
+        change = frames[:, 1].astype(np.float32) - frames[:, 0]
+        return change.reshape(len(frames), 4, -1).mean(-1)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process in which the example is installed: on the path, with its entry point."""
+    site = tmp_path_factory.mktemp("site")
+    about = site / "change_lam-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: change-lam\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[otflam.methods]\nchange-lam = change_lam\n")
+    here = os.environ.get("PYTHONPATH")
+    path = [str(site), str(EXAMPLE / "src"), *([here] if here else [])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
+
+
+def run(environment: dict[str, str], *words: object, code: str | None = None) -> str:
+    start = ["-m", "otflam"] if code is None else ["-c", code]
+    done = subprocess.run(
+        [sys.executable, *start, *map(str, words)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_package_adds_a_method(installed: dict[str, str], square_store: Store, tmp_path: Path) -> None:
+    """It is found in the help, trained, used to label, and loaded by name in a new process."""
+    assert "lam train change-lam" in run(installed, "--help")
+    model = tmp_path / "model"
+    trained = run(installed, "lam", "train", "change-lam", square_store.path, "--preset", "tiny", "--out", model)
+    assert f"model: {model}" in trained
+    assert "latents" in run(installed, "lam", "label", square_store.path, "--lam", model)
+    code = f"import otflam; m = otflam.load({str(model)!r}); print(type(m.model).__name__, m.offsets)"
+    assert run(installed, code=code) == "ChangeLAM (0, 2)\n"
+    plan = "from otflam.experiments import lams; print('change-lam' in lams.methods('tiny'))"
+    assert run(installed, code=plan) == "True\n"
+
+
+def test_names_are_taken_once() -> None:
+    taken = METHODS["lapo-128"]
+    assert register_method(taken) is taken
+    with pytest.raises(UserError, match="there is a method lapo-128 already"):
+        register_method(Method("lapo-128", "another", taken.config, "x:y"))
+
+
+def test_a_frozen_model_joins_the_evaluation(
+    noisy_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from otflam import cli
+
+    (tmp_path / "mine.py").write_text(EXTRACTOR)
+    monkeypatch.chdir(tmp_path)
+    words = ["evaluate", "alignment", str(noisy_store.path), "--extractor", "mine:Change", "--labels", "1"]
+    cli.main([*words, "--preset", "tiny", "--probed", "1", "--out", "found.json"])
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert {"action_r2", "state_r2", "motion_r2", "mlp_r2", "distractor_r2"} <= found.keys()
+    assert np.isfinite(found["action_mse"])
+    for name, problem in {"mine": "MODULE:NAME", "mine:No": "no attribute", "nowhere:x": "nowhere"}.items():
+        with pytest.raises(UserError, match=problem):
+            load_extractor(name)
+    with pytest.raises(UserError, match="is no extractor"):
+        load_extractor("mine:np_like")
+
+
+def test_public_names_are_lazy() -> None:
+    code = "import sys, otflam; print('torch' in sys.modules, otflam.__version__, sorted(otflam.__all__) != [])"
+    out = run(dict(os.environ), code=code).split()
+    assert out[0] == "False" and out[2] == "True"
+    for name in otflam.__all__:
+        assert getattr(otflam, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        otflam.nothing  # noqa: B018
