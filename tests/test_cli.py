@@ -55,9 +55,12 @@ def _fields(kind: type) -> list[str]:
     import typing
 
     found = [text for base in kind.__bases__ if dataclasses.is_dataclass(base) for text in _fields(base)]
+    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    if kind.__name__ not in vars(sys.modules[kind.__module__]):
+        assert list(kind.__annotations__) == ["model"]  # made from a method's declaration, which adds just this
+        return found + _fields(hints["model"])
     tree = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(tree, ast.ClassDef)
-    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
     for node, after in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             hint = hints[node.target.id]

@@ -47,7 +47,7 @@ def summary_table(folder: Path, size: str) -> Body:
     head = ["method", "labels"]
     for task in names.TASKS:  # short, so that the table fits a page of text
         body = task.partition("-")[0]
-        head += [f"{body}: return", *(f"{body[0]}: {what}" for what in ("gain", "starts", "innov. R²"))]
+        head += [f"{body}: return", *(f"{body[0]}: {what}" for what in ("gain", "starts", "innov."))]
     return head, rows
 
 
