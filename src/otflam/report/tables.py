@@ -100,9 +100,9 @@ TABLES = {
     "innovation": Listed(
         "What do latent actions know that no state could have told?",
         "Rows: latents of one model of each method. R² of what no state could have told of the action, read by a "
-        "linear probe and by a small network with so many labelled episodes, on held-out ones; ±: over draws of "
-        "labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; shares only where it "
-        "excludes 0.",
+        "linear probe and by a small network with so many labelled episodes, on held-out ones. ±: half of the 95 % "
+        "interval over draws of labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; "
+        "shares only where it excludes 0.",
         "innovation",
         tables_latents.innovation_table,
     ),
