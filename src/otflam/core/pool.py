@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Literal, TypeVar
 
 from otflam.core.errors import UserError
-from otflam.core.interrupts import in_main_thread
+from otflam.core.interrupts import in_main_thread, interrupted_later
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
@@ -58,7 +58,8 @@ def run_jobs(
         if deaf is not None:
             signal.signal(signal.SIGINT, deaf)
         while pending:
-            finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+            with interrupted_later():  # between the locks of all futures an interrupt would leave some held for ever
+                finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             on_tick(ticks.value - reported)
             reported = ticks.value
             for future in finished:
