@@ -27,6 +27,7 @@ FRAMES = {"rec": 1.0}
 @dataclass(frozen=True, kw_only=True)
 class Preset:
     name: str
+    """By which methods declare their sizes."""
     collection: Collection
     """What to collect per task: an expert without noise."""
     noise: float

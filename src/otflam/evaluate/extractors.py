@@ -1,4 +1,4 @@
-"""Latent actions of anyone's model, judged as ours are: probes, innovations and leakage of a frozen extractor.
+"""Latent actions of anyone's model, judged as ours are: probes of actions and leakage of a frozen extractor.
 
 Axes: n transitions, k frames of a clip, h w c pixels, d latent.
 """
