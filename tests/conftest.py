@@ -18,7 +18,7 @@ from hypothesis import settings
 from selenium import webdriver
 
 import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports MuJoCo
-from otflam.data.collect import collect
+from otflam.data.collect import collect_episodes
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.presets import preset
@@ -81,7 +81,7 @@ def square_store(square_frames: Callable[[Path], Store], tmp_path_factory: pytes
 def noisy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Eight short episodes of a noisy expert with distractors: enough for all splits."""
     plan = dataclasses.replace(preset("tiny").collection, episodes=8, noise=0.5)
-    return collect(plan, tmp_path_factory.mktemp("noisy") / "data", 1)
+    return collect_episodes(plan, tmp_path_factory.mktemp("noisy") / "data", 1)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from otflam import cli
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.store import Store
-from otflam.envs.rollout import Observation, episode_seed, rollout
+from otflam.envs.rollout import Observation, episode_seed, play_episode
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.control import EVALUATION, check_agent, load_agent_for, play
@@ -71,7 +71,8 @@ def test_an_agent_is_one_folder(grounding: Any, store: Store, lam: Path, tmp_pat
     )
     env = ControlEnv(World("cheetah-run", size=32))
     played = [
-        rollout(env, policy, episode_seed(EVALUATION, 0), steps=6) for policy in (agent, load_agent(tmp_path / "copy"))
+        play_episode(env, policy, episode_seed(EVALUATION, 0), steps=6)
+        for policy in (agent, load_agent(tmp_path / "copy"))
     ]
     env.close()
     assert np.array_equal(played[0].actions, played[1].actions)
@@ -157,7 +158,7 @@ def test_bad_input_gets_one_clear_line(store: Store, lam: Path, tmp_path: Path) 
         check_agent(agent, World("walker-run"))
     env = ControlEnv(World("cheetah-run", size=24))
     with pytest.raises(UserError, match="frames of 24×24×3 for an agent trained on 32×32×3"):
-        rollout(env, agent, 0, steps=1)
+        play_episode(env, agent, 0, steps=1)
     env.close()
     # Latents of another model under the same clone are stale.
     other = train(store, tmp_path / "other", 1)

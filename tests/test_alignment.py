@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 from scipy import stats as scipy_stats
 from sklearn.linear_model import Ridge
@@ -22,7 +21,7 @@ from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter
 from otflam.envs.experts import make_policy
-from otflam.envs.rollout import episode_seed, rollout
+from otflam.envs.rollout import episode_seed, play_episode
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.alignment import (
@@ -35,7 +34,7 @@ from otflam.evaluate.alignment import (
     ridge_guess,
 )
 from otflam.evaluate.control import play
-from otflam.evaluate.leakage import change, leakage
+from otflam.evaluate.leakage import change, leakage_metrics
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
@@ -129,11 +128,11 @@ def test_leakage_reads_the_camera_from_latents_that_hold_it(store: Store) -> Non
     moves = {index: rows[2:, first:last] - rows[:-2, first:last] for index, rows in episodes.items()}
     exact = {index: np.concatenate([rows, rows @ np.ones((4, 8))], 1) for index, rows in moves.items()}
     known, unseen = ([exact[int(index)] for index in part] for part in (splits.pool, splits.probes))
-    found = leakage(store, known, splits.pool, unseen, splits.probes, 2)
+    found = leakage_metrics(store, known, splits.pool, unseen, splits.probes, 2)
     assert found["distractor_r2"] > 0.99
     noise = np.random.default_rng(0)
     blind = [[noise.normal(size=rows.shape) for rows in part] for part in (known, unseen)]
-    assert leakage(store, blind[0], splits.pool, blind[1], splits.probes, 2)["distractor_r2"] < 0.2
+    assert leakage_metrics(store, blind[0], splits.pool, blind[1], splits.probes, 2)["distractor_r2"] < 0.2
 
 
 @given(st.lists(st.floats(-100, 100), min_size=4, max_size=30))
@@ -265,6 +264,6 @@ def test_policies_on_states_play_the_same_episodes_without_pictures() -> None:
     world, seed = World("cheetah-run", size=16), episode_seed(0, 1)
     env = ControlEnv(world)
     for name in ("random", "zero", "expert"):
-        drawn = rollout(env, make_policy(name, env.simulation), seed, steps=12).rewards.sum(dtype=np.float64)
+        drawn = play_episode(env, make_policy(name, env.simulation), seed, steps=12).rewards.sum(dtype=np.float64)
         assert play(name, world, 0, 2, 1, 12)[1] == pytest.approx(drawn, rel=1e-5)
     env.close()

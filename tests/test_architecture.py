@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import re
 import sys
 import typing
@@ -70,6 +71,35 @@ def test_data_moves_one_way(path: Path) -> None:
             assert here in ("experiments", "commands"), f"{path} reads presets: pass the values instead"
         else:
             assert STAGES.index(there) <= STAGES.index(here), f"{here} must not import {name}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src" / "otflam")))
+def test_stages_meet_at_their_surface(path: Path) -> None:
+    """A file imports another stage's package, never a file inside it."""
+    for name in imports(path):
+        if len(parts := name.split(".")) > 2 and parts[1] not in (stage(path), "commands"):
+            assert name == "otflam.core.surface", f"{path}: import from otflam.{parts[1]}, not from {name}"
+
+
+def test_what_a_stage_offers_is_there_and_is_wanted() -> None:
+    """Every name in the stub of a package can be imported, and somebody outside imports it."""
+    wanted: set[tuple[str, str]] = set()
+    for path in [*SOURCES, ROOT / "src" / "otflam" / "__init__.pyi"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[1:2] != [stage(path)]:
+                wanted |= {(node.module or "", alias.name) for alias in node.names}
+    for name in STAGES[:-1]:
+        package = importlib.import_module(f"otflam.{name}")
+        offered = dir(package)
+        assert all(getattr(package, each) is not None for each in offered)
+        assert {each for each in offered if (package.__name__, each) not in wanted} == set(), package.__name__
+
+
+def test_wiring_is_sparse() -> None:
+    """Own imports a file, a stage's surface counted as one of them."""
+    counts = {path: len(imports(path) - {"otflam"}) for path in SOURCES if len(path.read_text().splitlines()) > 5}
+    wide = [str(path.relative_to(ROOT)) for path, count in counts.items() if count >= 8]
+    assert sum(counts.values()) / len(counts) <= 4.5 and len(wide) <= 20, sorted(wide)
 
 
 def config_classes(kinds: Iterable[type]) -> set[type]:

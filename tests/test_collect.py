@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from otflam.core.errors import UserError
-from otflam.data.collect import choose_policy, collect, recorded_collection, render
+from otflam.data.collect import choose_policy, collect_episodes, recorded_collection, render
 from otflam.data.derived import derive, find_derived
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
@@ -28,7 +28,7 @@ PLAN = Collection(World("cheetah-run", size=24), episodes=5, steps=12, mix="expe
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return collect(PLAN, tmp_path_factory.mktemp("collect") / "data", workers=1)
+    return collect_episodes(PLAN, tmp_path_factory.mktemp("collect") / "data", workers=1)
 
 
 def files(store: Store) -> dict[str, bytes]:
@@ -37,7 +37,7 @@ def files(store: Store) -> dict[str, bytes]:
 
 def test_workers_do_not_change_a_bit(store: Store, tmp_path: Path) -> None:
     ticks: list[int] = []
-    parallel = collect(PLAN, tmp_path / "data", workers=2, on_frames=ticks.append)
+    parallel = collect_episodes(PLAN, tmp_path / "data", workers=2, on_frames=ticks.append)
     assert files(parallel) == files(store)
     assert sum(ticks) == 60
 
@@ -68,19 +68,19 @@ def test_a_data_set_rebuilds_its_world(store: Store) -> None:
 
 
 def test_seeds_and_noise_matter(store: Store, tmp_path: Path) -> None:
-    other = collect(dataclasses.replace(PLAN, seed=5, episodes=1), tmp_path / "seed", workers=1)
+    other = collect_episodes(dataclasses.replace(PLAN, seed=5, episodes=1), tmp_path / "seed", workers=1)
     assert not np.array_equal(other.episode(0, "frames"), store.episode(0, "frames"))
-    quiet = collect(dataclasses.replace(PLAN, noise=0.0, episodes=1), tmp_path / "quiet", workers=1)
+    quiet = collect_episodes(dataclasses.replace(PLAN, noise=0.0, episodes=1), tmp_path / "quiet", workers=1)
     assert np.array_equal(quiet.episode(0, "frames")[0], store.episode(0, "frames")[0])
     assert not np.array_equal(quiet.episode(0, "actions"), store.episode(0, "actions"))
 
 
 def test_collecting_again_finds_it_done(store: Store) -> None:
     before = (store.path / "meta.json").stat().st_mtime_ns
-    assert collect(PLAN, store.path, workers=1).hash == store.hash
+    assert collect_episodes(PLAN, store.path, workers=1).hash == store.hash
     assert (store.path / "meta.json").stat().st_mtime_ns == before
     with pytest.raises(UserError, match="already holds a data set"):
-        collect(dataclasses.replace(PLAN, seed=9), store.path, workers=1)
+        collect_episodes(dataclasses.replace(PLAN, seed=9), store.path, workers=1)
 
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
@@ -138,7 +138,7 @@ def test_render_shows_the_same_behaviour_in_another_world(store: Store, tmp_path
 def test_rendering_needs_no_expert_and_keeps_its_record(store: Store, tmp_path: Path) -> None:
     load_expert("cheetah-run").save(tmp_path / "mine.safetensors", {})
     plan = dataclasses.replace(PLAN, expert=str(tmp_path / "mine.safetensors"), mix="expert", episodes=1)
-    own = collect(plan, tmp_path / "own", workers=1)
+    own = collect_episodes(plan, tmp_path / "own", workers=1)
     (tmp_path / "mine.safetensors").unlink()
     world = dataclasses.replace(PLAN.world, difficulty="vanilla")
     plain = render(own, world, tmp_path / "plain", workers=1)
@@ -162,9 +162,9 @@ def test_bad_plans(tmp_path: Path) -> None:
         ({"expert": "nowhere.pt"}, "no expert file"),
     ]:
         with pytest.raises(UserError, match=message):
-            collect(dataclasses.replace(PLAN, **change), tmp_path / "data", workers=1)
+            collect_episodes(dataclasses.replace(PLAN, **change), tmp_path / "data", workers=1)
     with pytest.raises(UserError, match="no packaged expert for 'hopper-hop'"):
-        collect(Collection(World("hopper-hop"), episodes=1), tmp_path / "data", workers=1)
+        collect_episodes(Collection(World("hopper-hop"), episodes=1), tmp_path / "data", workers=1)
     assert not (tmp_path / "data").exists()
 
 
@@ -178,12 +178,12 @@ def test_an_expert_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.
     seed = next(seed for seed in range(99) if choose_policy(shares, seed, 0) == "random")
     plan = dataclasses.replace(PLAN, expert=str(tmp_path / "nan.safetensors"), mix="random=0.5,expert=0.5", seed=seed)
     with pytest.raises(UserError, match="some of its numbers are not finite"):
-        collect(plan, tmp_path / "data", workers=1)  # a damaged expert is refused before anything is written
+        collect_episodes(plan, tmp_path / "data", workers=1)  # a damaged expert is refused before anything is written
     assert not (tmp_path / "data").exists()
     huge = tuple((weight * 1e200, bias) for weight, bias in expert.layers)  # finite, until it is used
     monkeypatch.setattr("otflam.envs.experts.load_expert", lambda *_: dataclasses.replace(expert, layers=huge))
     with np.errstate(all="ignore"), pytest.raises(UserError, match="non-finite action"):
-        collect(plan, tmp_path / "data", workers=1)
+        collect_episodes(plan, tmp_path / "data", workers=1)
     with pytest.raises(UserError, match="not finished"):
         Store(tmp_path / "data")
     assert "digests" in (tmp_path / "data" / "parts.jsonl").read_text()  # what random played is kept

@@ -23,7 +23,7 @@ from otflam.envs.experts import (
     packaged_experts,
     parse_mix,
 )
-from otflam.envs.rollout import Observation, episode_seed, rollout, state_return
+from otflam.envs.rollout import Observation, episode_seed, play_episode, state_return
 from otflam.envs.sac import SAC, Actor, TwinCritic
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import make
@@ -66,7 +66,7 @@ def test_drawing_does_not_change_what_happens() -> None:
     env = make("cheetah-run", size=16)
     expert = load_expert("cheetah-run")
     env.simulation._env._step_limit = 40
-    drawn = rollout(env, expert, 3, steps=40).rewards.sum(dtype=np.float64)
+    drawn = play_episode(env, expert, 3, steps=40).rewards.sum(dtype=np.float64)
     simulation = Simulation("cheetah-run")
     simulation._env._step_limit = simulation.steps = 40
     assert state_return(simulation, expert, 3) == pytest.approx(drawn, abs=1e-4)

@@ -16,8 +16,7 @@ from unittest import mock
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from otflam.core.errors import UserError

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
-from otflam.data.collect import collect, recorded_collection, render
+from otflam.data.collect import collect_episodes, recorded_collection, render
 from otflam.data.store import Store
 from otflam.envs.experts import load_expert
 from otflam.evaluate.alignment import ridge_guess
@@ -59,7 +58,7 @@ def test_redrawn_data_have_the_same_innovations(noisy_store: Store, tmp_path: Pa
 
 def test_without_noise_nothing_is_new(tmp_path: Path) -> None:
     plan = dataclasses.replace(preset("tiny").collection, episodes=1, steps=4)
-    assert innovation_column(collect(plan, tmp_path / "data", 1)) is None
+    assert innovation_column(collect_episodes(plan, tmp_path / "data", 1)) is None
 
 
 def test_actions_of_another_policy_are_refused(noisy_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

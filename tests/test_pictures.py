@@ -11,7 +11,7 @@ from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
-from otflam.data.collect import collect
+from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_vocabulary
 from otflam.presets import preset
@@ -20,7 +20,7 @@ from otflam.tokenizer.build import train_tokenizer
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return collect(preset("tiny").collection, tmp_path_factory.mktemp("pictures") / "data", workers=1)
+    return collect_episodes(preset("tiny").collection, tmp_path_factory.mktemp("pictures") / "data", workers=1)
 
 
 def trained(data: Store, method: str) -> Path:

@@ -11,7 +11,7 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
-from otflam.envs.rollout import episode_seed, play_together, rollout
+from otflam.envs.rollout import episode_seed, play_episode, play_together
 from otflam.envs.suite import ControlEnv
 from otflam.evaluate.control import play
 from otflam.evaluate.starts import Stretches, bound_returns, start_metrics, start_returns
@@ -51,7 +51,7 @@ def test_playing_together_is_playing_alone(noisy_store: Store, agent: Path) -> N
     env = ControlEnv(world)
     policy = load_agent(agent)
     for index in range(3):
-        alone = rollout(env, policy, episode_seed(7, index), steps=8)
+        alone = play_episode(env, policy, episode_seed(7, index), steps=8)
         assert together[index] == pytest.approx(alone.rewards.sum(), abs=1e-3)
     frames = np.stack([env.reset(seed=episode_seed(7, 0))[0]])[:, None].repeat(policy.seen, 1)
     assert play_together([env], policy, frames, 8)[0] == pytest.approx(together[0], abs=1e-3)

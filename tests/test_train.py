@@ -18,7 +18,7 @@ from otflam.core.errors import UserError
 from otflam.core.run import Run
 from otflam.core.train import TrainProgress, fit, launch, rate_at
 from otflam.core.training import Hardware, TrainConfig
-from otflam.data.collect import collect
+from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
 from otflam.presets import preset
 
@@ -48,7 +48,7 @@ class Numbers:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return collect(preset("tiny").collection, tmp_path_factory.mktemp("train") / "data", workers=1)
+    return collect_episodes(preset("tiny").collection, tmp_path_factory.mktemp("train") / "data", workers=1)
 
 
 def config(**changes: object) -> TrainConfig:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otflam.data.collect import collect
+from otflam.data.collect import collect_episodes
 from otflam.evaluate.control import EVALUATION, VALIDATION
 from otflam.evaluate.names import GROUNDED, REFERENCES, TUNED
 from otflam.evaluate.results import chosen_steps
@@ -59,7 +59,7 @@ def test_steps_go_where_the_labels_are() -> None:
 @pytest.mark.parametrize("method", ["labels-only", "idm"])
 def test_a_trial_plays_on_validation_seeds(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = dataclasses.replace(preset("tiny").collection, episodes=8, noise=0.5)
-    collect(plan, tmp_path / "data" / "cheetah-run-noisy", 1)
+    collect_episodes(plan, tmp_path / "data" / "cheetah-run-noisy", 1)
     seeds, whole = [], tuning.play
 
     def watched(player, world, seed, *rest, **more):

@@ -11,8 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from otflam.evaluate.stats import Estimate
 from otflam.report.judging import Verdict, judged, side, signed

@@ -17,8 +17,8 @@ import tyro
 
 from otflam.commands import COMMANDS, CONTINUING, Command
 from otflam.commands.usage import bad_usage, unknown_command, unknown_option
-from otflam.core.errors import UserError
-from otflam.report.progress import say, speaking
+from otflam.core import UserError
+from otflam.report import say, speaking
 
 HELP = ("--help", "-h")
 

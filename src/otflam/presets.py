@@ -9,15 +9,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from otflam.core.errors import require_name
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.options import Collection, MovingMNIST
-from otflam.envs.recipe import Recipe
-from otflam.envs.world import World
-from otflam.lam.method import METHODS, ModelConfig
-from otflam.motion.config import MotionConfig
-from otflam.policy.config import PARTS, ActorConfig, PolicyConfig, way_of
-from otflam.tokenizer.config import CodebookConfig, DecoderConfig, FrameTokenizerConfig, TokenizerConfig
+from otflam.core import Hardware, TrainConfig, require_name
+from otflam.data import Collection, MovingMNIST
+from otflam.envs import Recipe, World
+from otflam.lam import METHODS, ModelConfig
+from otflam.motion import MotionConfig
+from otflam.policy import PARTS, ActorConfig, PolicyConfig, way_of
+from otflam.tokenizer import CodebookConfig, DecoderConfig, FrameTokenizerConfig, TokenizerConfig
 
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
 """Weights of L_vocab in the authors' public code."""

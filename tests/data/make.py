@@ -8,7 +8,7 @@ from pathlib import Path
 
 from otflam.core.threads import use_one_thread
 from otflam.core.training import Hardware, TrainConfig
-from otflam.data.collect import collect
+from otflam.data.collect import collect_episodes
 from otflam.lam.train import train_lam
 from otflam.policy.train import Task, train_agent
 from otflam.presets import preset
@@ -25,7 +25,7 @@ def main() -> None:
     use_one_thread()
     world = dataclasses.replace(TINY.collection.world, size=16)
     plan = dataclasses.replace(TINY.collection, episodes=4, steps=16, noise=0.5, world=world)
-    store, tokenizer = collect(plan, Path("store"), 1), dataclasses.replace(TINY.tokenizer, warmup=1)
+    store, tokenizer = collect_episodes(plan, Path("store"), 1), dataclasses.replace(TINY.tokenizer, warmup=1)
     train_tokenizer(store, [0, 1], tokenizer, short(TINY.tokenizer_training), CPU, Path("tokenizer"))
     train_frame_tokenizer(store, [0, 1], TINY.frame_tokenizer, short(TINY.frame_training), CPU, Path("frame-tokenizer"))
     method = "otf-lam-pixel"

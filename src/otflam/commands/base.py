@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkabl
 
 import tyro
 
-from otflam.core.errors import UserError
-from otflam.report.progress import Progress, say
+from otflam.core import UserError
+from otflam.report import Progress, say
 
 if TYPE_CHECKING:
-    from otflam.data.store import Store
-    from otflam.lam.features import Backbone
+    from otflam.data import Store
+    from otflam.lam import Backbone
 
 T = TypeVar("T")
 NO_PREFIX = tyro.conf.arg(name="")
@@ -45,18 +45,16 @@ def first_episodes(store: Store, count: int) -> range | None:
 
 def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
     """The DINOv2 that a trained latent action model needs, if it needs one."""
-    from otflam.core.release import read_release
-    from otflam.lam.build import KIND
-    from otflam.lam.features import Backbone
+    from otflam.core import read_release
+    from otflam.lam import LAM_KIND, Backbone
 
-    told = read_release(lam, KIND)["backbone"]
+    told = read_release(lam, LAM_KIND)["backbone"]
     return None if told is None else Backbone.load(dino, told["size"])
 
 
 def describe(store: Store, of: Store | None = None) -> None:
     """Print the facts of a data set, or of a column that was computed `of` one, one per line."""
-    from otflam.data.derived import tell_rows
-    from otflam.data.summary import summarise
+    from otflam.data import summarise, tell_rows
 
     for name, value in (summarise(store) | ({"rows": tell_rows(of, store)} if of is not None else {})).items():
         say(f"{name:12} {value}")

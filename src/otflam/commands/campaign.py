@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from otflam.commands.base import Workers
-from otflam.core.errors import UserError
-from otflam.core.pool import default_workers
-from otflam.report.progress import Progress, say
+from otflam.core import UserError, default_workers
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Campaign:
     """Markdown file whose place for the counts, such as that of docs/reliability.md, is filled."""
 
     def run(self) -> None:
-        from otflam.experiments.campaign_report import campaign, count_tables, fill_page, list_failures
+        from otflam.experiments import count_tables, fill_page, judge_cases, list_failures
 
         if min(self.kills, self.mutations, self.seed) < 0:
             raise UserError("a number below 0", "give 0 or more for --kills, --mutations and --seed")
@@ -41,7 +40,7 @@ class Campaign:
         cases += [f"mutation-{number}" for number in range(self.mutations)]
         began = time.monotonic()
         with Progress("campaign", "samples") as bar:
-            verdicts = campaign(self.folder, list(self.case) or cases, self.seed, self.workers, bar.part)
+            verdicts = judge_cases(self.folder, list(self.case) or cases, self.seed, self.workers, bar.part)
         for line in list_failures(verdicts, self.seed):
             say(line)
         for verdict in verdicts if self.case else ():

@@ -9,12 +9,11 @@ from pathlib import Path
 import tyro
 
 from otflam.commands.base import Workers, describe, required
-from otflam.core.files import READ_ONLY
-from otflam.core.pool import default_workers
-from otflam.data.options import Collection, MovingMNIST, VideoImport
-from otflam.envs.world import Difficulty, Quality, Split
+from otflam.core import READ_ONLY, default_workers
+from otflam.data import Collection, MovingMNIST, VideoImport
+from otflam.envs import Difficulty, Quality, Split
 from otflam.presets import preset
-from otflam.report.progress import Progress, say
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,10 @@ class Collect:
         return required(cls(plan, Path(), preset=name), "out")
 
     def run(self) -> None:
-        from otflam.data.collect import collect
+        from otflam.data import collect_episodes
 
         with Progress(f"collect {self.plan.world.task}", "frames") as bar:
-            store = collect(self.plan, self.out, self.workers, bar.start, bar.advance)
+            store = collect_episodes(self.plan, self.out, self.workers, bar.start, bar.advance)
         describe(store)
 
 
@@ -53,8 +52,8 @@ class DataInfo:
     """Where to write the contact sheet; by default DATA/sheet.png."""
 
     def run(self) -> None:
-        from otflam.data.store import Store
-        from otflam.report.sheet import contact_sheet
+        from otflam.data import Store
+        from otflam.report import contact_sheet
 
         store = Store(self.data)
         describe(store)
@@ -78,8 +77,7 @@ class DataCheck:
     """The data set."""
 
     def run(self) -> None:
-        from otflam.data.derived import derived_stores
-        from otflam.data.store import Store
+        from otflam.data import Store, derived_stores
 
         store = Store(self.data)
         columns = list(derived_stores(store))
@@ -119,8 +117,7 @@ class DataRender:
     """Parallel processes; the data do not depend on it."""
 
     def run(self) -> None:
-        from otflam.data.collect import recorded_collection, render
-        from otflam.data.store import Store
+        from otflam.data import Store, recorded_collection, render
 
         source = Store(self.data)
         world = recorded_collection(source).world
@@ -142,7 +139,7 @@ class ImportVideos:
     options: VideoImport = field(default_factory=VideoImport)
 
     def run(self) -> None:
-        from otflam.data.videos import import_videos
+        from otflam.data import import_videos
 
         with Progress(f"import {self.source}", "MB") as bar:
             store = import_videos(self.source, self.out, self.options, bar.note, bar.part)
@@ -161,7 +158,7 @@ class ImportLAOM:
     """Folder of the new data set."""
 
     def run(self) -> None:
-        from otflam.data.laom import import_laom
+        from otflam.data import import_laom
 
         with Progress(f"import {self.file}", "episodes") as bar:
             store = import_laom(self.file, self.out, bar.part)
@@ -178,8 +175,7 @@ class ExportLAOM:
     """The .hdf5 file to write."""
 
     def run(self) -> None:
-        from otflam.data.laom import export_laom
-        from otflam.data.store import Store
+        from otflam.data import Store, export_laom
 
         export_laom(Store(self.data), self.out)
         say(f"wrote {self.out}")
@@ -200,7 +196,7 @@ class DataMNIST:
         return required(cls(Path(), preset(name).mnist, name), "out")
 
     def run(self) -> None:
-        from otflam.data.moving_mnist import make_moving_mnist
+        from otflam.data import make_moving_mnist
 
         with Progress(f"Moving MNIST {self.options.split}", "sequences") as bar:
             store = make_moving_mnist(self.options, self.out, bar.reach)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from otflam.commands.base import describe, first_episodes
-from otflam.report.progress import Progress, say
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class DinoPrepare:
     """Folder for the weights."""
 
     def run(self) -> None:
-        from otflam.lam.imgfocus import NAME, prepare
+        from otflam.lam import NAME, prepare
 
         difference = prepare(self.out)
         say(f"features differ from those of {self.source} by {difference:.1e} at most")
@@ -45,8 +45,8 @@ class DinoEncode:
     def run(self) -> None:
         import torch
 
-        from otflam.data.store import Store
-        from otflam.lam.features import Backbone, features_cost, store_features
+        from otflam.data import Store
+        from otflam.lam import Backbone, features_cost, store_features
 
         store = Store(self.data)
         chosen = first_episodes(store, self.episodes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import tyro
 
 from otflam.presets import preset
-from otflam.report.progress import say
+from otflam.report import say
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class EvaluateCurves:
     """Labelled episodes."""
 
     def run(self) -> None:
-        from otflam.report.curves import draw_convergence
+        from otflam.report import draw_convergence
 
         say(f"wrote {draw_convergence(self.records, self.preset, self.labels, self.out)}")
 
@@ -50,9 +50,9 @@ class EvaluateAlignment:
     """Sizes, of the probing network: tiny, demo, laptop or paper."""
 
     def run(self) -> None:
-        from otflam.core.files import write_json
-        from otflam.data.store import Store
-        from otflam.evaluate.extractors import judge_extractor, load_extractor
+        from otflam.core import write_json
+        from otflam.data import Store
+        from otflam.evaluate import judge_extractor, load_extractor
 
         train = preset(self.preset).policy.seeded(self.seed).decode
         extractor = load_extractor(self.extractor)

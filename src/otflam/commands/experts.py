@@ -9,10 +9,10 @@ from pathlib import Path
 import tyro
 
 from otflam.commands.base import required
-from otflam.core.files import read_json, write_json
-from otflam.envs.recipe import Recipe
+from otflam.core import read_json, write_json
+from otflam.envs import Recipe
 from otflam.presets import preset
-from otflam.report.progress import Progress, say
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class ExpertTrain:
 
     def run(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
-        from otflam.envs.experts import expert_about
-        from otflam.envs.training import train_expert
+        from otflam.envs import expert_about, train_expert
 
         with Progress(f"train {self.task} expert", "decisions") as bar:
             out = self.out or Path("runs") / "expert" / self.task
@@ -63,7 +62,7 @@ class ExpertEvaluate:
 
     def run(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")
-        from otflam.envs.experts import expert_returns
+        from otflam.envs import expert_returns
 
         with Progress(f"{self.policy} on {self.task}", "episodes") as bar:
             bar.start(0, self.episodes)
@@ -88,7 +87,7 @@ class ExpertCurve:
     """Picture to write."""
 
     def run(self) -> None:
-        from otflam.report.curves import draw_expert_curves
+        from otflam.report import draw_expert_curves
 
         names = {log.parent.name if log.stem == "log" else log.stem: log for log in self.logs}
         say(f"learning curves: {draw_expert_curves(names, self.out)}")

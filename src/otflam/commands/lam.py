@@ -10,11 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
-from otflam.core.errors import UserError
-from otflam.core.training import Hardware, TrainConfig
-from otflam.lam.method import METHODS, Base, Method
+from otflam.core import Hardware, TrainConfig, UserError
+from otflam.lam import METHODS, Base, Method
 from otflam.presets import preset
-from otflam.report.progress import Progress, say
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,9 @@ class LamTrain:
         self.train_with(None, None, False, None)
 
     def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
-        from otflam.core.files import read_json
-        from otflam.core.train import TrainProgress
-        from otflam.data.clips import split_episodes
-        from otflam.data.store import Store
-        from otflam.lam.health import HELD_OUT
-        from otflam.lam.train import train_lam
+        from otflam.core import TrainProgress, read_json
+        from otflam.data import Store, split_episodes
+        from otflam.lam import HELD_OUT, train_lam
 
         if most is not None and most < 0:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
@@ -108,8 +104,8 @@ class OnMotionAndFeatures(OnMotion):
         return {"episodes": chosen.featured, "online": chosen.featured == 0}
 
     def run(self) -> None:
-        from otflam.data.store import Store
-        from otflam.lam.features import Backbone, features_cost
+        from otflam.data import Store
+        from otflam.lam import Backbone, features_cost
 
         backbone = Backbone.load(self.dino, self.model.size)
         if self.online and os.environ.get("LOCAL_RANK", "0") == "0":
@@ -188,10 +184,9 @@ class LamLabel(LamUse):
     """Only for this many episodes, from the first on; 0: for all."""
 
     def run(self) -> None:
-        from otflam.core.train import device_of
-        from otflam.core.training import Hardware
-        from otflam.data.store import Store
-        from otflam.lam.label import label_store
+        from otflam.core import Hardware, device_of
+        from otflam.data import Store
+        from otflam.lam import label_store
 
         with Progress(f"label {self.data}", "episodes") as bar:
             store = Store(self.data)
@@ -212,8 +207,8 @@ class LamExport(LamUse):
     """Only of this many episodes, from the first on; 0: of all."""
 
     def run(self) -> None:
-        from otflam.data.store import Store
-        from otflam.lam.export import export_latents
+        from otflam.data import Store
+        from otflam.lam import export_latents
 
         with Progress(f"export {self.data}", "episodes") as bar:
             store, backbone = Store(self.data), self.backbone()
@@ -234,7 +229,7 @@ class LamPredict(LamUse):
     """Steps to predict from predictions, with the latents of the real transitions."""
 
     def run(self) -> None:
-        from otflam.experiments.pictures import draw_predictions_of
+        from otflam.experiments import draw_predictions_of
 
         for path in draw_predictions_of(self.data, self.lam, self.backbone(), self.samples, self.steps, self.out):
             say(f"picture: {path}")
@@ -256,7 +251,7 @@ class LamShow:
     """The episode; by default the first that was held out from the training."""
 
     def run(self) -> None:
-        from otflam.data.store import Store
-        from otflam.report.factors import draw_inside
+        from otflam.data import Store
+        from otflam.report import draw_inside
 
         say(f"picture: {draw_inside(Store(self.data), self.lam, self.samples, self.episode, self.out)}")

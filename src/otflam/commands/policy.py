@@ -11,13 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from otflam.commands.base import NO_PREFIX, Workers, backbone_of, required
-from otflam.core.errors import UserError
-from otflam.core.pool import default_workers
-from otflam.core.training import Hardware
-from otflam.envs.world import Split
-from otflam.policy.config import PARTS, PolicyConfig, way_of
+from otflam.core import Hardware, UserError, default_workers
+from otflam.envs import Split
+from otflam.policy import PARTS, PolicyConfig, way_of
 from otflam.presets import preset, steps_on_labels
-from otflam.report.progress import Progress, say
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class Training:
 
     def task(self, row: str, data: Path, bar: Progress) -> Any:
         """What to train, as the row of that name in our tables was."""
-        from otflam.data.store import Store
-        from otflam.policy.train import Task
+        from otflam.data import Store
+        from otflam.policy import Task
 
         chosen, way, config = preset(self.preset), way_of(row), self.config.seeded(self.seed)
         part = PARTS.get(way, "clone")
@@ -56,7 +54,7 @@ class Training:
         """The last lines: how good the decoder, if there is one, is on episodes without labels; where the agent is."""
         import numpy as np
 
-        from otflam.core.run import METRICS, read_metrics
+        from otflam.core import METRICS, read_metrics
 
         folder = self.out / "decoder"
         rows = read_metrics(folder) if (folder / METRICS).exists() else []
@@ -102,11 +100,11 @@ class PolicyTrain(Training):
         return command
 
     def run(self) -> None:
-        from otflam.core.release import read_release
-        from otflam.lam.build import KIND
-        from otflam.policy.train import train_agent
+        from otflam.core import read_release
+        from otflam.lam import LAM_KIND
+        from otflam.policy import train_agent
 
-        method = read_release(self.lam, KIND)["method"]
+        method = read_release(self.lam, LAM_KIND)["method"]
         row = method if self.grounding == "decode" else f"{method}+{self.grounding}"
         with Progress("policy", "steps") as bar:
             task = self.task(row, self.data, bar)
@@ -131,7 +129,7 @@ class PolicyReference(Training):
         return command
 
     def run(self) -> None:
-        from otflam.policy.train import train_reference
+        from otflam.policy import train_reference
 
         with Progress("policy", "steps") as bar:
             task = self.task(self.kind, self.data, bar)
@@ -159,14 +157,14 @@ class Playing:
     """Play other episodes than those that results are reported on, to choose something by them."""
 
     def first_seed(self) -> int:
-        from otflam.evaluate.control import EVALUATION, VALIDATION
+        from otflam.evaluate import EVALUATION, VALIDATION
 
         return (VALIDATION if self.choosing else EVALUATION) + self.seed
 
     def world(self) -> Any:
-        from otflam.envs.world import World
-        from otflam.evaluate.control import agent_world, check_agent
-        from otflam.policy.agent import load_agent
+        from otflam.envs import World
+        from otflam.evaluate import agent_world, check_agent
+        from otflam.policy import load_agent
 
         agent = load_agent(self.agent)
         made_for = agent.about["world"] is not None or self.task is None
@@ -187,9 +185,8 @@ class EvaluateReturn(Playing):
     """Parallel processes."""
 
     def run(self) -> None:
-        from otflam.envs.experts import packaged_experts
-        from otflam.evaluate.control import play
-        from otflam.evaluate.stats import bootstrap_interval, interquartile_mean
+        from otflam.envs import packaged_experts
+        from otflam.evaluate import bootstrap_interval, interquartile_mean, play
 
         world = self.world()
         players: list[Any] = [self.agent, "random", "zero", *(["expert"] if world.task in packaged_experts() else [])]
@@ -210,10 +207,9 @@ class PolicyRun(Playing):
     """The video."""
 
     def run(self) -> None:
-        from otflam.envs.rollout import episode_seed, rollout
-        from otflam.envs.suite import ControlEnv
-        from otflam.evaluate.control import load_agent_for
-        from otflam.report.video import write_video
+        from otflam.envs import ControlEnv, episode_seed, play_episode
+        from otflam.evaluate import load_agent_for
+        from otflam.report import write_video
 
         if self.video.suffix != ".mp4":
             raise UserError(f"{self.video} is no .mp4 file", "give a name that ends in .mp4")
@@ -221,7 +217,7 @@ class PolicyRun(Playing):
         with Progress(f"play {env.world.task}", "steps") as bar:
             bar.start(0, self.steps or env.simulation.steps)
             seed = episode_seed(self.first_seed(), 0)
-            episode = rollout(
+            episode = play_episode(
                 env, load_agent_for(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1)
             )
         env.close()

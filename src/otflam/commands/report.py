@@ -7,8 +7,8 @@ from pathlib import Path
 
 import tyro
 
-from otflam.core.errors import UserError
-from otflam.report.progress import say
+from otflam.core import UserError
+from otflam.report import say
 
 RECORDS = Path("results/records")
 
@@ -28,7 +28,7 @@ class Report:
 
     def run(self) -> None:
         from otflam.presets import preset
-        from otflam.report.page import make_page
+        from otflam.report import make_page
 
         preset(self.preset)  # an unknown name gets a suggestion
         own = self.runs / "records"
@@ -47,8 +47,8 @@ class Tables:
     """Folder of the records."""
 
     def run(self) -> None:
-        from otflam.core.files import write_text
-        from otflam.report.tables import fill
+        from otflam.core import write_text
+        from otflam.report import fill
 
         write_text(self.page, fill(self.page.read_text(encoding="utf-8"), self.records))
         say(f"filled {self.page}")
@@ -66,8 +66,7 @@ class Export:
     """Which records: tiny, demo, laptop or paper."""
 
     def run(self) -> None:
-        from otflam.report.figures import draw_figures
-        from otflam.report.tables import export_tables
+        from otflam.report import draw_figures, export_tables
 
         written = list(export_tables(self.records, self.preset, self.out))
         if not written:

@@ -9,10 +9,8 @@ from typing import Annotated, Literal
 import tyro
 
 from otflam.commands.base import NO_PREFIX, Bars, Workers
-from otflam.core.cluster import Cluster
-from otflam.core.errors import require_name
-from otflam.core.pool import default_workers
-from otflam.report.progress import Progress, say
+from otflam.core import Cluster, default_workers, require_name
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,8 @@ class Reproduce:
     cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
 
     def run(self) -> None:
-        from otflam.experiments.cells import Site, check_failures, run_tasks
-        from otflam.experiments.estimate import estimate_work
-        from otflam.experiments.studies import STUDIES
-        from otflam.report.figures import draw_figures
-        from otflam.report.tables import study_tables
+        from otflam.experiments import STUDIES, Site, check_failures, estimate_work, run_tasks
+        from otflam.report import draw_figures, study_tables
 
         if not self.name:
             for name, study in STUDIES.items():

@@ -12,11 +12,10 @@ from typing import Any
 import tyro
 
 from otflam.commands.base import checked_share, describe, required
-from otflam.core.errors import UserError
-from otflam.core.training import Hardware, TrainConfig
+from otflam.core import Hardware, TrainConfig, UserError
 from otflam.presets import preset
-from otflam.report.progress import Progress, say
-from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
+from otflam.report import Progress, say
+from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Training:
 
     def episodes(self, store: Any) -> tuple[Any, Any]:
         """Those that train, and those that are held out."""
-        from otflam.data.clips import split_episodes
+        from otflam.data import split_episodes
 
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         return train if len(train) else [0], held if len(train) else []  # a single video trains and is not held out
@@ -85,11 +84,10 @@ class TokenizerTrain(Training):
         return cls.of(name, preset(name).tokenizer, preset(name).tokenizer_training)
 
     def run(self) -> None:
-        from otflam.core.parallel import leave
-        from otflam.core.train import TrainProgress
-        from otflam.data.store import Store
-        from otflam.evaluate.codes import mean_energy, reconstruction
-        from otflam.tokenizer.build import collapse_warning, motion_clips, train_tokenizer
+        from otflam.core import TrainProgress, leave
+        from otflam.data import Store
+        from otflam.evaluate import mean_energy, reconstruction
+        from otflam.tokenizer import collapse_warning, motion_clips, train_tokenizer
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
@@ -131,9 +129,9 @@ class TokenizerTrainFrames(Training):
         return cls.of(name, preset(name).frame_tokenizer, preset(name).frame_training)
 
     def run(self) -> None:
-        from otflam.core.train import TrainProgress
-        from otflam.data.store import Store
-        from otflam.tokenizer.build import frame_clips, frame_error, train_frame_tokenizer
+        from otflam.core import TrainProgress
+        from otflam.data import Store
+        from otflam.tokenizer import frame_clips, frame_error, train_frame_tokenizer
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
@@ -176,7 +174,7 @@ class TokenizerShow:
     """Folder of another tokenizer, e.g. a monolithic one, to compare redrawn motion with."""
 
     def run(self) -> None:
-        from otflam.experiments.pictures import draw_vocabulary
+        from otflam.experiments import draw_vocabulary
 
         for path in draw_vocabulary(self.data, self.tokenizer, self.against, self.out):
             say(f"picture: {path}")
@@ -196,7 +194,7 @@ class Tokenize:
     def run(self) -> None:
         with Progress(f"tokenize {self.video}", "frames") as bar:
             bar.note("loading the tokenizer")  # at once, for it takes seconds
-            from otflam.experiments.tokenize import tokenize_video, verdict
+            from otflam.experiments import tokenize_video, verdict
 
             found = tokenize_video(self.video, self.out, self.tokenizer, bar.reach)
         for path in found.paths:
@@ -214,8 +212,8 @@ class TokenizerEncode:
     """Folder of a trained tokenizer."""
 
     def run(self) -> None:
-        from otflam.data.store import Store
-        from otflam.tokenizer.encode import encode_store
+        from otflam.data import Store
+        from otflam.tokenizer import encode_store
 
         with Progress(f"encode {self.data}", "episodes") as bar:
             store = Store(self.data)

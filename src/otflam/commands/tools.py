@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from otflam.commands.base import Bars, Workers
-from otflam.core.pool import default_workers
-from otflam.report.progress import Progress, say
+from otflam.core import default_workers
+from otflam.report import Progress, say
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class GL:
     """Where no OpenGL library loads, install one with apt (needs root)."""
 
     def run(self) -> None:
-        from otflam.envs.gl import ensure_gl
+        from otflam.envs import ensure_gl
 
         say(ensure_gl(self.install))
 
@@ -35,10 +35,10 @@ class Demo:
     """Parallel processes."""
 
     def run(self) -> None:
-        from otflam.experiments.demo import demo
+        from otflam.experiments import run_demo
 
         with Progress("demo", "cells") as bar:
-            for line in demo(self.out, self.preset, self.workers, Bars(bar, "demo")):
+            for line in run_demo(self.out, self.preset, self.workers, Bars(bar, "demo")):
                 bar.end()
                 say(line)
 
@@ -53,7 +53,7 @@ class Bench:
     """Run only this benchmark."""
 
     def run(self) -> None:
-        from otflam.experiments.bench import bench
+        from otflam.experiments import run_bench
 
-        for name, row in bench(self.out, self.only):
+        for name, row in run_bench(self.out, self.only):
             say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")

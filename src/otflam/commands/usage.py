@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 
-from otflam.core.errors import UserError
+from otflam.core import UserError
 
 NEAR = 0.6
 """How alike a word and what was meant must be."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from otflam.core.errors import UserError
+from otflam.core import UserError
 
 LARGEST = 1 << 30
 """Bytes that a file may have when unpacked: the labels of a million frames, or twenty times MNIST."""

@@ -16,8 +16,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
+from otflam.core import Batch, UserError
 from otflam.data.store import Store
 
 ROUNDS = 4

@@ -10,21 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import from_json, to_json, versions
-from otflam.core.errors import UserError
-from otflam.core.pool import run_jobs
+from otflam.core import UserError, from_json, run_jobs, to_json, versions
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
-from otflam.envs.experts import make_policy, packaged_experts, parse_mix
-from otflam.envs.rollout import episode_seed, rollout
-from otflam.envs.suite import ControlEnv
-from otflam.envs.world import World
+from otflam.envs import ControlEnv, World, episode_seed, make_policy, packaged_experts, parse_mix, play_episode
 
-KIND = "simulation"
+SIMULATION = "simulation"
 
 
-def collect(
+def collect_episodes(
     collection: Collection,
     out: Path,
     workers: int,
@@ -78,7 +73,7 @@ class Collector:
     def __call__(self, index: int, tick: Callable[[], None]) -> None:
         seed = episode_seed(self.collection.seed, index)
         name = choose_policy(self.shares, self.collection.seed, index)
-        episode = rollout(
+        episode = play_episode(
             self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, on_step=tick
         )
         info = {"seed": seed, "policy": name, "return": float(episode.rewards.sum(dtype=np.float64))}
@@ -137,7 +132,7 @@ class Redrawer:
 
 def recorded_collection(store: Store) -> Collection:
     """The collection that made a store: enough to rebuild its worlds."""
-    if store.meta.get("kind") != KIND:
+    if store.meta.get("kind") != SIMULATION:
         raise UserError(
             f"{store.path} was not made by the simulator ({store.meta.get('kind')})",
             "only collected data can be redrawn",
@@ -173,7 +168,7 @@ def _columns(env: ControlEnv) -> dict[str, Column]:
 
 def _about(env: ControlEnv) -> dict[str, Any]:
     return {
-        "kind": KIND,
+        "kind": SIMULATION,
         "distractor_fields": env.distraction_fields(),
         "action_low": env.simulation.low.tolist(),
         "action_high": env.simulation.high.tolist(),

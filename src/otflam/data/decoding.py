@@ -22,8 +22,7 @@ from av.video.stream import VideoStream
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
-from otflam.core.errors import UserError
-from otflam.core.media import DAMAGED, open_image, open_video, reason, video_stream
+from otflam.core import DAMAGED, UserError, open_image, open_video, reason, video_stream
 from otflam.data.options import VideoImport
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}

@@ -15,9 +15,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core.config import stable_hash
-from otflam.core.errors import BusyError, UserError
-from otflam.core.files import READ_ONLY
+from otflam.core import READ_ONLY, BusyError, UserError, stable_hash
 from otflam.data.layout import Column
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter, finished_store

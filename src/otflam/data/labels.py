@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.digests import digest_file
-from otflam.core.errors import UserError
+from otflam.core import UserError, digest_file
 from otflam.data.archives import read_arrays
 
 Labels = tuple[np.ndarray, np.ndarray]

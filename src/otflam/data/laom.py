@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import versions
-from otflam.core.digests import Reached, digest_file, megabytes
-from otflam.core.errors import UserError
-from otflam.core.files import replacing
+from otflam.core import Reached, UserError, digest_file, megabytes, replacing, versions
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core.errors import UserError
+from otflam.core import UserError
 
 HEADER = 128
 """Bytes of .npy header before the first row: numpy pads the headers of small arrays to exactly this."""

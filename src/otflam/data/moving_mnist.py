@@ -22,8 +22,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from otflam.core.config import to_json, versions
-from otflam.core.errors import UserError, require_name
+from otflam.core import UserError, require_name, to_json, versions
 from otflam.data.archives import read_arrays, read_bytes
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store, digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otflam.envs.world import World
+from otflam.envs import World
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.errors import UserError
-from otflam.core.files import read_json
+from otflam.core import UserError, read_json
 from otflam.data.layout import CURE, HEADER, Column, read_columns, read_places
 
 FORMAT, VERSION = "otflam-store", 1

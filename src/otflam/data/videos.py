@@ -14,9 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import to_json, versions
-from otflam.core.digests import MEGABYTE, Reached, digest_file, digest_files, megabytes
-from otflam.core.errors import UserError
+from otflam.core import MEGABYTE, Reached, UserError, digest_file, digest_files, megabytes, to_json, versions
 from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, list_images, natural_key
 from otflam.data.labels import Actions, read_actions
 from otflam.data.options import VideoImport

@@ -12,9 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.core.files import LOCK, READ_ONLY, clear_torn, disk_errors, lock_folder, parse_json, read_json, write_json
+from otflam.core import (
+    LOCK,
+    READ_ONLY,
+    UserError,
+    clear_torn,
+    disk_errors,
+    lock_folder,
+    parse_json,
+    read_json,
+    to_json,
+    write_json,
+)
 from otflam.data.layout import HEADER, Column, check_part, is_count, read_columns, read_places
 from otflam.data.store import FORMAT, VERSION, Store, content_hash, digest, digest_rows, plain_hash
 

@@ -6,3 +6,7 @@ import os
 # Mesa's software renderer, which at these frame sizes more than double its CPU time (we run one process per core).
 os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("LP_NUM_THREADS", "0")
+
+from otflam.core.surface import surface
+
+__getattr__, __dir__, __all__ = surface(__name__, __file__)

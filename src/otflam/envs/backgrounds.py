@@ -16,9 +16,7 @@ from jaxtyping import UInt8
 from PIL import Image
 from PIL.Image import Resampling
 
-from otflam.core.digests import digest_files
-from otflam.core.errors import UserError, require_name
-from otflam.core.media import DAMAGED, open_image, open_video, reason, video_stream
+from otflam.core import DAMAGED, UserError, digest_files, open_image, open_video, reason, require_name, video_stream
 from otflam.envs.scenery import NATIVE, THEMES, film_scene
 
 SPLITS = ("train", "validation")

@@ -22,8 +22,7 @@ import safetensors
 from jaxtyping import Float32, Float64
 from safetensors.numpy import load_file, save_file
 
-from otflam.core.errors import UserError, unknown_name
-from otflam.core.files import replacing
+from otflam.core import UserError, replacing, unknown_name
 from otflam.envs.rollout import Observation, Policy, episode_seed, state_return
 from otflam.envs.simulation import Simulation
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from otflam.core.errors import UserError
+from otflam.core import UserError
 
 PACKAGES = ("libegl1", "libgl1-mesa-dri")
 """Debian's names of the library that finds a renderer without a display, and of Mesa's software renderer."""

@@ -13,7 +13,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from otflam.core.errors import UserError
+from otflam.core import UserError
 from otflam.envs.world import Quality
 
 REFERENCE_SKY = 800

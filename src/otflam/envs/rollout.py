@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32, Float64, UInt8
 
-from otflam.core.types import Episode
+from otflam.core import Episode
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import ControlEnv
 
@@ -55,7 +55,7 @@ def policy_rng(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, 1])
 
 
-def rollout(
+def play_episode(
     env: ControlEnv,
     policy: Policy,
     seed: int,

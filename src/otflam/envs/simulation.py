@@ -11,8 +11,7 @@ from dm_control import suite
 from dm_control.rl import control
 from jaxtyping import Float32, Float64
 
-from otflam.core.errors import UserError, require_name
-from otflam.core.interrupts import interrupted_later
+from otflam.core import UserError, interrupted_later, require_name
 
 TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, task in suite.ALL_TASKS)
 

@@ -11,12 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.core.files import write_text
-from otflam.core.release import first_not_finite
-from otflam.core.run import Run
-from otflam.core.training import SMALLER_STEPS
+from otflam.core import SMALLER_STEPS, Run, UserError, first_not_finite, to_json, write_text
 from otflam.envs.recipe import Recipe
 from otflam.envs.sac import SAC
 

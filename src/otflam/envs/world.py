@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import tyro
 
-from otflam.core.errors import require_name
+from otflam.core import require_name
 
 Difficulty = Literal["vanilla", "easy", "medium", "hard", "scale_easy_video_hard"]
 Quality = Literal["fast", "reference"]

@@ -22,20 +22,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core.batch import Batch
-from otflam.core.config import stable_hash
-from otflam.data.clips import Clips
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
-from otflam.lam.build import load_lam
-from otflam.lam.features import Backbone
-from otflam.lam.label import CPU, derive_with, label_store
-from otflam.lam.model import LAM
-from otflam.motion.config import MotionConfig
-from otflam.motion.signal import motion
-from otflam.policy.splits import Episodes
+from otflam.core import Batch, stable_hash
+from otflam.data import Clips, Column, Store, derive
+from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
+from otflam.motion import MotionConfig, motion
+from otflam.policy import Episodes
 
-VERSION = 2
+ALIGNMENT_VERSION = 2
 WIDTH = 256
 """Numbers of the control rows: as many as the widest latents have."""
 SAMPLE = 2048
@@ -74,7 +67,7 @@ def aligned_columns(
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
     model = load_lam(folder, backbone)[0]
     clips = Clips(store, model.offsets, (), unlabelled, pad=True)
-    about = [VERSION, WIDTH, sampled(clips), unlabelled.tolist()]
+    about = [ALIGNMENT_VERSION, WIDTH, sampled(clips), unlabelled.tolist()]
 
     def still(lam: LAM) -> Callable[[Batch], Tensor]:
         return lambda batch: lam.infer(frozen_future(batch))
@@ -116,7 +109,7 @@ def state_column(
         mean, axes = basis()
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
-    key = stable_hash(["state", VERSION, WIDTH, sampled(seen), unlabelled.tolist()])
+    key = stable_hash(["state", ALIGNMENT_VERSION, WIDTH, sampled(seen), unlabelled.tolist()])
     return derive(store, "state", key, Column("float32", (WIDTH,)), compute, on_progress, episodes)
 
 
@@ -146,7 +139,7 @@ def motion_column(store: Store, stride: int, episodes: Episodes, on_progress: Ca
         rows[: len(clips)] = raw_motion(clips.gather(np.arange(len(clips))), stride).numpy()
         return rows
 
-    key = stable_hash(["motion", VERSION, stride])
+    key = stable_hash(["motion", ALIGNMENT_VERSION, stride])
     return derive(store, "motion", key, Column("float32", (width,)), compute, on_progress, episodes)
 
 

@@ -18,11 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from otflam.data.store import Store
-from otflam.tokenizer.build import motion_clips
-from otflam.tokenizer.model import MotionAutoencoder, code_weights
+from otflam.data import Store
+from otflam.tokenizer import MotionAutoencoder, code_weights, motion_clips
 
-VERSION = 2
+CARRIER_VERSION = 2
 
 
 def carrier_metrics(

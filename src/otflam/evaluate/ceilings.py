@@ -14,22 +14,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core.train import device_of
-from otflam.core.training import Hardware
-from otflam.data.store import Store
+from otflam.core import Hardware, device_of
+from otflam.data import Store
 from otflam.evaluate.alignment import Table, episodes_of, r2_score, ridge_guess
 from otflam.evaluate.innovation import INNOVATION, innovation_column
 from otflam.evaluate.probes import mlp_guess
 from otflam.evaluate.stats import r2_interval
-from otflam.policy.actor import stack_offsets
-from otflam.policy.clone import ACTIONS, Target, train_clone
-from otflam.policy.config import PolicyConfig
-from otflam.policy.relabel import guess_from_frames, seen_frames
-from otflam.policy.spaces import LatentSpace
-from otflam.policy.splits import Episodes, Splits
-from otflam.policy.train import SEEN_AHEAD
+from otflam.policy import (
+    ACTIONS,
+    SEEN_AHEAD,
+    Episodes,
+    LatentSpace,
+    PolicyConfig,
+    Splits,
+    Target,
+    guess_from_frames,
+    seen_frames,
+    stack_offsets,
+    train_clone,
+)
 
-VERSION = 1
+CEILINGS_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,11 +12,10 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.data.clips import Clips
-from otflam.tokenizer.model import OTF, MotionAutoencoder, bits_per_token, code_weights, count_codes
-from otflam.tokenizer.quantize import kmeans, overlap
+from otflam.data import Clips
+from otflam.tokenizer import OTF, MotionAutoencoder, bits_per_token, code_weights, count_codes, kmeans, overlap
 
-VERSION = 2
+CODES_VERSION = 2
 """Bump when the results of this file would change."""
 BATCH = 64
 MOVING = 0.25

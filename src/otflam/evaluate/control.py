@@ -13,20 +13,12 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from otflam.core.config import from_json
-from otflam.core.errors import UserError
-from otflam.core.pool import run_jobs
-from otflam.core.train import device_of
-from otflam.core.training import Hardware
-from otflam.envs.experts import POLICIES, make_policy
-from otflam.envs.rollout import episode_seed, play_together, state_return
-from otflam.envs.simulation import Simulation
-from otflam.envs.suite import ControlEnv
-from otflam.envs.world import World
+from otflam.core import Hardware, UserError, device_of, from_json, run_jobs
+from otflam.envs import POLICIES, ControlEnv, Simulation, World, episode_seed, make_policy, play_together, state_return
 from otflam.evaluate.stats import interquartile_mean
-from otflam.policy.agent import Agent, load_agent
+from otflam.policy import Agent, load_agent
 
-VERSION = 2
+CONTROL_VERSION = 2
 TOGETHER = 5
 """Episodes that are played side by side, whatever the number of workers: batches of frames decide the last bits."""
 AUTO = Hardware()

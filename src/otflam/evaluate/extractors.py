@@ -14,14 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from otflam.core.errors import UserError
-from otflam.core.training import TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.store import Store
+from otflam.core import TrainConfig, UserError
+from otflam.data import Clips, Store
 from otflam.evaluate.alignment import motion_column, state_column
-from otflam.evaluate.leakage import leakage
+from otflam.evaluate.leakage import leakage_metrics
 from otflam.evaluate.probes import read_actions
-from otflam.policy.splits import Splits
+from otflam.policy import Splits
 
 BATCH = 128
 """Transitions that an extractor is given at once."""
@@ -108,4 +106,4 @@ def judge_extractor(
     }
     found = read_actions(store, columns, labelled, probes, last, train)
     known, unseen = ([latents.episodes[int(index)][:-last] for index in part] for part in (splits.pool, probes))
-    return found | leakage(store, known, splits.pool, unseen, probes, last)
+    return found | leakage_metrics(store, known, splits.pool, unseen, probes, last)

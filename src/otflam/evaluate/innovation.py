@@ -16,16 +16,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
 
-from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
-from otflam.data.collect import recorded_collection
-from otflam.data.derived import derive
-from otflam.data.store import Store
-from otflam.envs.experts import make_policy
-from otflam.envs.rollout import Observation, policy_rng
-from otflam.envs.simulation import Simulation
+from otflam.core import UserError, stable_hash
+from otflam.data import Store, derive, recorded_collection
+from otflam.envs import Observation, Simulation, make_policy, policy_rng
 
-VERSION = 1
+INNOVATION_VERSION = 1
 INNOVATION = "innovation"
 
 
@@ -53,7 +48,7 @@ def innovation_column(store: Store, on_progress: Callable[[int, int], None] = la
             )
         return (actions - expected_clip(np.stack(choices), collected.noise, low, high)).astype(np.float32)
 
-    key = stable_hash([INNOVATION, VERSION])
+    key = stable_hash([INNOVATION, INNOVATION_VERSION])
     return derive(store, INNOVATION, key, store.columns["actions"], compute, on_progress)
 
 

@@ -12,19 +12,18 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 
-from otflam.core.config import from_json
-from otflam.data.store import Store
-from otflam.envs.backgrounds import open_backgrounds
-from otflam.envs.world import World
+from otflam.core import from_json
+from otflam.data import Store
+from otflam.envs import World, open_backgrounds
 from otflam.evaluate.alignment import Table, r2_score, ridge_guess
-from otflam.policy.splits import Episodes
+from otflam.policy import Episodes
 
 GRID = 4
 """Side of the grid on which the change of a background video is seen."""
 NAMES = {"camera": "distractor_r2", "colour": "colour_r2", "background": "background_r2"}
 
 
-def leakage(
+def leakage_metrics(
     store: Store, known: list[Table], pool: Episodes, unseen: list[Table], probes: Episodes, stride: int
 ) -> dict[str, float]:
     """How much of the change of each group of distractors a linear probe reads from held-out latents.

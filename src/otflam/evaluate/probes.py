@@ -9,14 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core.run import read_metrics
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.store import Store
+from otflam.core import Hardware, TrainConfig, read_metrics
+from otflam.data import Store
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
-from otflam.policy.config import ActionDecoderConfig
-from otflam.policy.decode import Pairs, held_out_error, train_decoder
-from otflam.policy.spaces import ActionSpace, LatentSpace
-from otflam.policy.splits import Episodes
+from otflam.policy import ActionDecoderConfig, ActionSpace, Episodes, LatentSpace, Pairs, held_out_error, train_decoder
 
 
 def read_actions(

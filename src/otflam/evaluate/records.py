@@ -14,9 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json, versions
-from otflam.core.errors import UserError
-from otflam.core.files import parse_json, write_json
+from otflam.core import UserError, parse_json, stable_hash, to_json, versions, write_json
 
 Metrics = Mapping[str, float | list[float]]
 CURE = "delete it to compute it again"

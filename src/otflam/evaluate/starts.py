@@ -18,19 +18,12 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
-from otflam.core.pool import run_jobs
-from otflam.core.training import Hardware
-from otflam.data.collect import recorded_collection
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
-from otflam.envs.experts import POLICIES, make_policy
-from otflam.envs.rollout import Policy, play_together, policy_rng, return_from
-from otflam.envs.simulation import Simulation
+from otflam.core import Hardware, UserError, run_jobs, stable_hash
+from otflam.data import Column, Store, derive, recorded_collection
+from otflam.envs import POLICIES, Policy, Simulation, make_policy, play_together, policy_rng, return_from
 from otflam.evaluate.control import AUTO, TOGETHER, worlds_and_agent
 
-VERSION = 1
+STARTS_VERSION = 1
 FIRST = 10
 """Where in an episode the first begins; the next begins where it ends."""
 
@@ -132,7 +125,7 @@ def bound_returns(name: str, stretches: Stretches) -> Float64[np.ndarray, " e"]:
         rows[times] = start_returns(name, dataclasses.replace(stretches, episodes=(index,)))[0]
         return rows
 
-    key = stable_hash([column, VERSION, stretches.steps, list(times)])
+    key = stable_hash([column, STARTS_VERSION, stretches.steps, list(times)])
     found = derive(store, column, key, Column("float64", ()), compute, episodes=stretches.episodes)
     places = found.places
     return np.array([found.episode(places[index], column).sum() for index in stretches.episodes])

@@ -7,9 +7,9 @@ target's normalised error stands beside both, because a bad source error flatter
 
 from __future__ import annotations
 
-from otflam.data.clips import Clips
+from otflam.data import Clips
 from otflam.evaluate.codes import reconstruction
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.tokenizer import MotionAutoencoder
 
 
 def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:

@@ -9,27 +9,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json, versions
-from otflam.core.files import patiently
-from otflam.core.release import read_release
-from otflam.core.run import learning_curve, training_seconds
-from otflam.data.store import Store
-from otflam.evaluate import names
-from otflam.evaluate.control import EVALUATION, play, return_metrics
-from otflam.evaluate.control import VERSION as CONTROL_VERSION
-from otflam.evaluate.records import Cell, Metrics
-from otflam.evaluate.starts import VERSION as STARTS_VERSION
-from otflam.evaluate.starts import Stretches, start_metrics
+from otflam.core import learning_curve, patiently, read_release, stable_hash, to_json, training_seconds, versions
+from otflam.data import Store
+from otflam.evaluate import (
+    CONTROL_VERSION,
+    EVALUATION,
+    STARTS_VERSION,
+    Cell,
+    Metrics,
+    Stretches,
+    names,
+    play,
+    return_metrics,
+    start_metrics,
+)
 from otflam.experiments import lams
 from otflam.experiments.datasets import distracting, recorded_world, redrawn
-from otflam.lam.method import METHODS
-from otflam.policy.agent import VERSION as AGENT_VERSION
-from otflam.policy.clone import KIND as CLONE_KIND
-from otflam.policy.clone import VERSION as CLONE_VERSION
-from otflam.policy.config import PolicyConfig, way_of
-from otflam.policy.decode import VERSION as DECODER_VERSION
-from otflam.policy.splits import Splits
-from otflam.policy.train import Grounding, Task, clone_key, train_agent, train_reference
+from otflam.lam import METHODS
+from otflam.policy import (
+    AGENT_VERSION,
+    CLONE_KIND,
+    CLONE_VERSION,
+    DECODER_VERSION,
+    Grounding,
+    PolicyConfig,
+    Splits,
+    Task,
+    clone_key,
+    train_agent,
+    train_reference,
+    way_of,
+)
 from otflam.presets import preset, steps_on_labels
 
 SEEDS = (0, 1, 2)

@@ -6,20 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
-from otflam.core.files import patiently
-from otflam.core.train import device_of
-from otflam.core.training import TrainConfig
-from otflam.data.store import Store
-from otflam.evaluate.alignment import VERSION as ALIGNMENT_VERSION
-from otflam.evaluate.alignment import aligned_columns, episodes_of
-from otflam.evaluate.leakage import leakage
-from otflam.evaluate.probes import read_actions
-from otflam.evaluate.records import Cell, Metrics
+from otflam.core import TrainConfig, device_of, patiently
+from otflam.data import Store
+from otflam.evaluate import (
+    ALIGNMENT_VERSION,
+    Cell,
+    Metrics,
+    aligned_columns,
+    episodes_of,
+    leakage_metrics,
+    read_actions,
+)
 from otflam.experiments import lams
 from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.datasets import distracting
-from otflam.policy.decode import VERSION as DECODER_VERSION
-from otflam.policy.splits import Splits
+from otflam.policy import DECODER_VERSION, Splits
 from otflam.presets import preset
 
 PROBED = 16
@@ -53,7 +54,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     found = read_actions(store, columns, labelled, probes, last, probe_config(size, job))
     everything = episodes_of(columns["latents"], "latents", splits.pool, last)
     probed = episodes_of(columns["latents"], "latents", probes, last)
-    return found | leakage(store, everything, splits.pool, probed, probes, last)
+    return found | leakage_metrics(store, everything, splits.pool, probed, probes, last)
 
 
 def probe_config(size: str, job: Job) -> TrainConfig:

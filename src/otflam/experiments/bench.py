@@ -16,14 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.errors import require_name
-from otflam.core.files import read_json, write_json
-from otflam.data.clips import Clips, batch_order
-from otflam.data.laom import export_laom
-from otflam.data.store import Column, Store
-from otflam.data.writing import StoreWriter
-from otflam.envs.suite import make
-from otflam.envs.world import Quality
+from otflam.core import read_json, require_name, write_json
+from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
+from otflam.envs import Quality, make
 from otflam.experiments.bench_demo import demo_minutes, demo_peak_gb
 from otflam.experiments.bench_lam import (
     dino_features_stored,
@@ -55,7 +50,7 @@ class Benchmark:
     how: str
 
 
-def bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
+def run_bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
     """Run the benchmarks, yielding each record as it is made and keeping the file up to date."""
     names = BENCHMARKS if only is None else [require_name("benchmark", only, BENCHMARKS)]
     records = read_json(out, "delete it to start anew") if out.exists() else {}

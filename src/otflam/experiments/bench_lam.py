@@ -13,23 +13,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.core.run import Run
-from otflam.core.train import fit, launch, make_optimiser
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
+from otflam.core import Batch, Hardware, Run, TrainConfig, UserError, fit, launch, make_optimiser
+from otflam.data import Clips, Column, Store, derive
 from otflam.experiments.bench_tokenizer import walker
-from otflam.lam.build import build_lam
-from otflam.lam.features import Backbone
-from otflam.lam.method import METHODS, Base
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam import LAM, METHODS, Backbone, Base, Parts, build_lam
 from otflam.presets import preset
-from otflam.tokenizer.build import build_tokenizer
-from otflam.tokenizer.frames import FrameTokenizer
+from otflam.tokenizer import FrameTokenizer, build_tokenizer
 
 KINDS = ("otf-lam-pixel", "otf-lam-dino", "lapo-256", "flam-8", "hilam")
 """A method of each kind, the slowest of its kind."""

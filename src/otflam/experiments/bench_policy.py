@@ -9,21 +9,24 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core.run import Run
-from otflam.core.train import TrainProgress, fit, launch, make_optimiser, train_step
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.derived import derive
-from otflam.data.store import Column
-from otflam.envs.world import World
-from otflam.evaluate.control import EVALUATION, play
+from otflam.core import Hardware, Run, TrainConfig, TrainProgress, fit, launch, make_optimiser, train_step
+from otflam.data import Clips, Column, derive
+from otflam.envs import World
+from otflam.evaluate import EVALUATION, play
 from otflam.experiments.bench_lam import KINDS, ready
 from otflam.experiments.bench_tokenizer import walker
-from otflam.policy.agent import Agent, describe_agent, save_agent
-from otflam.policy.clone import Clone, Target
-from otflam.policy.config import ActionDecoderConfig
-from otflam.policy.decode import ActionDecoder, Pairs
-from otflam.policy.spaces import ActionSpace, LatentSpace
+from otflam.policy import (
+    ActionDecoder,
+    ActionDecoderConfig,
+    ActionSpace,
+    Agent,
+    Clone,
+    LatentSpace,
+    Pairs,
+    Target,
+    describe_agent,
+    save_agent,
+)
 from otflam.presets import preset
 
 STEPS = 25

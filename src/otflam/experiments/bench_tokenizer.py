@@ -11,21 +11,19 @@ from pathlib import Path
 
 import torch
 
-from otflam.core.run import Run
-from otflam.core.train import TrainProgress, fit, launch
-from otflam.core.training import Hardware
-from otflam.data.clips import Clips, split_episodes
-from otflam.data.collect import collect
-from otflam.data.options import Collection
-from otflam.data.store import Store
-from otflam.envs.world import World
-from otflam.evaluate.codes import spread
+from otflam.core import Hardware, Run, TrainProgress, fit, launch
+from otflam.data import Clips, Collection, Store, collect_episodes, split_episodes
+from otflam.envs import World
+from otflam.evaluate import spread
 from otflam.presets import PUBLIC, preset
-from otflam.tokenizer.api import packaged_tokenizer
-from otflam.tokenizer.build import build_tokenizer, motion_clips
-from otflam.tokenizer.config import TokenizerConfig
-from otflam.tokenizer.encode import encode_store
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.tokenizer import (
+    MotionAutoencoder,
+    TokenizerConfig,
+    build_tokenizer,
+    encode_store,
+    motion_clips,
+    packaged_tokenizer,
+)
 
 PUBLIC_SECONDS = 150.0
 """How long the public decoder's shape may train before its error becomes the goal."""
@@ -45,7 +43,9 @@ def _folder() -> tempfile.TemporaryDirectory:
 @cache
 def walker() -> Store:
     """A little walker-run data, made once per run of the benchmarks."""
-    return collect(Collection(World("walker-run"), episodes=12, steps=150), Path(_folder().name) / "walker", workers=2)
+    return collect_episodes(
+        Collection(World("walker-run"), episodes=12, steps=150), Path(_folder().name) / "walker", workers=2
+    )
 
 
 def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:

@@ -11,23 +11,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from otflam.core.threads import use_one_thread
-from otflam.core.train import TrainProgress
-from otflam.core.training import TrainConfig
-from otflam.data.collect import collect, recorded_collection, render
-from otflam.data.moving_mnist import make_moving_mnist
-from otflam.data.store import Store
-from otflam.evaluate.control import EVALUATION, play
-from otflam.evaluate.names import BASELINE, CONTROL
+from otflam.core import TrainConfig, TrainProgress, use_one_thread
+from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
+from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import collection_of
-from otflam.lam.features import store_features
-from otflam.lam.label import label_store
-from otflam.lam.method import METHODS
-from otflam.lam.train import train_lam
-from otflam.policy.train import Task, train_agent
+from otflam.lam import METHODS, label_store, store_features, train_lam
+from otflam.policy import Task, train_agent
 from otflam.presets import preset
-from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
+from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
 EPISODES, LENGTH = 4, 100
 """Of the data that are collected to calibrate with: long enough for every model's window."""
@@ -68,7 +60,7 @@ class Calibration:
     def store(self) -> Store:
         plan = dataclasses.replace(collection_of(self.size, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
         watch = Watch()
-        store = collect(
+        store = collect_episodes(
             dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1, on_frames=watch.step
         )
         self.known["collect"] = Cost(watch.pace, weigh(store.path) / store.rows)

@@ -19,9 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
-from otflam.core.pool import run_jobs
+from otflam.core import UserError, run_jobs, stable_hash
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
 from otflam.experiments.campaign_mutations import alter
 from otflam.experiments.campaign_process import Death, Ended, run_command

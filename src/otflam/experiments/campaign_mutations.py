@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash
+from otflam.core import stable_hash
 
 Rng = np.random.Generator
 VALUES: tuple[Any, ...] = (

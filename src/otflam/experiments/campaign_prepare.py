@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from otflam.core.errors import UserError
-from otflam.envs.experts import load_expert
-from otflam.evaluate.records import Cell, write_record
+from otflam.core import UserError
+from otflam.envs import load_expert
+from otflam.evaluate import Cell, write_record
 from otflam.experiments.campaign_process import Death, run_command
 from otflam.experiments.campaign_samples import COLLECT, ENCODE, LABEL, LAOM, MOVER, PLAYER, RECORDS, VIDEOS, VOCAB
-from otflam.report.video import write_video
+from otflam.report import write_video
 
 LIMIT = 300.0
 """Seconds that a command of the preparation may take."""

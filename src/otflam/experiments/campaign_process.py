@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from otflam.core.interrupts import STOPPING
+from otflam.core import STOPPING
 
 POLL = 0.002
 MEMORY = 6 << 30

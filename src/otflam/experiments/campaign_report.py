@@ -7,20 +7,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from otflam.core.errors import UserError
-from otflam.core.files import write_text
+from otflam.core import UserError, write_text
 from otflam.experiments.campaign import Kind, Plan, count_rows, run_campaign
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict
 from otflam.experiments.campaign_prepare import prepare
 from otflam.experiments.campaign_process import preload
-from otflam.report.table import Table, as_markdown
+from otflam.report import Table, as_markdown
 
 GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
 """What differs between messages of one cause."""
 PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
 
 
-def campaign(
+def judge_cases(
     kept: Path | None, cases: list[str], seed: int, workers: int, on_part: Callable[..., Callable[[int, int], None]]
 ) -> list[Verdict]:
     """Prepare what the cases need and run them."""

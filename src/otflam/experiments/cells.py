@@ -10,11 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from otflam.core.cluster import Cluster, submit_jobs
-from otflam.core.errors import UserError
-from otflam.core.pool import default_workers, run_jobs
-from otflam.core.threads import use_one_thread
-from otflam.evaluate.records import Cell, find_record, write_record
+from otflam.core import Cluster, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
+from otflam.evaluate import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.datasets import in_rounds, prepare_data
 

@@ -6,12 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from otflam.data.collect import collect, recorded_collection, render
-from otflam.data.moving_mnist import make_moving_mnist
-from otflam.data.options import Collection
-from otflam.data.store import Store
-from otflam.envs.world import World
-from otflam.evaluate.names import CONTROL, DIGITS, NOISY, VANILLA
+from otflam.data import Collection, Store, collect_episodes, make_moving_mnist, recorded_collection, render
+from otflam.envs import World
+from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA
 from otflam.presets import preset
 
 
@@ -52,7 +49,7 @@ def prepare_data(
         source = prepare_data(root, size, name.removesuffix(VANILLA), workers, on_start, on_frames)
         world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
         return render(source, world, out, workers, on_start, on_frames)
-    return collect(collection_of(size, name), out, workers, on_start, on_frames)
+    return collect_episodes(collection_of(size, name), out, workers, on_start, on_frames)
 
 
 def collection_of(size: str, name: str) -> Collection:

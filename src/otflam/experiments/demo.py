@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from otflam.data.store import Store
-from otflam.evaluate.names import CONTROL
-from otflam.evaluate.records import read_records
+from otflam.data import Store
+from otflam.evaluate import CONTROL, read_records
 from otflam.experiments.cells import Listener, Site, check_failures, run_tasks
 from otflam.experiments.studies import demo_tasks, draw_vocabularies
-from otflam.report.page import make_page
-from otflam.report.sheet import contact_sheet
+from otflam.report import contact_sheet, make_page
 
 
-def demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
+def run_demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
     """Tell the story, a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
     site = Site(out, out / "records", size, workers)
     tasks = demo_tasks(size)

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.errors import UserError
-from otflam.data.clips import SHARES
-from otflam.data.moving_mnist import DEFAULT_SEQUENCES
-from otflam.evaluate.names import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
+from otflam.core import UserError
+from otflam.data import DEFAULT_SEQUENCES, SHARES
+from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
 from otflam.experiments import agents, lams, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import Site, Task
 from otflam.experiments.datasets import collection_of
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
-from otflam.lam.method import METHODS
+from otflam.lam import METHODS
 from otflam.presets import preset
 
 PROBE_SECONDS = 6.0

@@ -6,26 +6,32 @@ from pathlib import Path
 
 import numpy as np
 
-from otflam.core.config import stable_hash, versions
-from otflam.core.files import patiently, read_json, write_json
-from otflam.core.train import device_of
-from otflam.data.store import Store
-from otflam.evaluate.alignment import episodes_of, motion_column, ridge_guess
-from otflam.evaluate.ceilings import VERSION as CEILINGS_VERSION
-from otflam.evaluate.ceilings import Known, in_units, read_ceilings, scored
-from otflam.evaluate.innovation import INNOVATION, innovation_column
-from otflam.evaluate.innovation import VERSION as INNOVATION_VERSION
-from otflam.evaluate.names import GROUNDED
-from otflam.evaluate.probes import mlp_guess
-from otflam.evaluate.records import Cell, Metrics, finite
+from otflam.core import device_of, patiently, read_json, stable_hash, versions, write_json
+from otflam.data import Store
+from otflam.evaluate import (
+    CEILINGS_VERSION,
+    GROUNDED,
+    INNOVATION,
+    INNOVATION_VERSION,
+    Cell,
+    Known,
+    Metrics,
+    episodes_of,
+    finite,
+    in_units,
+    innovation_column,
+    mlp_guess,
+    motion_column,
+    read_ceilings,
+    ridge_guess,
+    scored,
+)
 from otflam.experiments import alignments, lams
 from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.alignments import PROBED, probe_config
 from otflam.experiments.datasets import distracting, redrawn
-from otflam.lam.label import label_store
-from otflam.policy.clone import VERSION as CLONE_VERSION
-from otflam.policy.spaces import LatentSpace
-from otflam.policy.splits import Splits
+from otflam.lam import label_store
+from otflam.policy import CLONE_VERSION, LatentSpace, Splits
 from otflam.presets import preset
 
 

@@ -11,26 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json, versions
-from otflam.core.errors import UserError
-from otflam.core.files import patiently, read_json
-from otflam.core.run import training_seconds
-from otflam.core.training import TrainConfig
-from otflam.data.clips import split_episodes
-from otflam.data.store import Store
-from otflam.evaluate.names import BASELINE, CONTROL, NOISY
-from otflam.evaluate.records import Cell
+from otflam.core import TrainConfig, UserError, patiently, read_json, stable_hash, to_json, training_seconds, versions
+from otflam.data import Store, split_episodes
+from otflam.evaluate import BASELINE, CONTROL, NOISY, Cell
 from otflam.experiments.datasets import distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
-from otflam.lam.build import load_lam
-from otflam.lam.features import Backbone
-from otflam.lam.health import HELD_OUT
-from otflam.lam.method import METHODS, Base, low_level
-from otflam.lam.train import VERSION, train_lam
+from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, load_lam, low_level, train_lam
 from otflam.presets import preset
-from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
-from otflam.tokenizer.build import train_frame_tokenizer
-from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer import TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
 
 COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
@@ -217,7 +205,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         seed=job.seed,
         config=facts,
         data_hash=store.hash,
-        stages={"tokenizer": TOKENIZER_VERSION, "lam": VERSION},
+        stages={"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION},
         backgrounds=store.config.get("background_set"),
         extra=extra,
     )

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from otflam.core.errors import UserError
-from otflam.core.release import read_release
-from otflam.data.clips import Clips
-from otflam.data.store import Store
-from otflam.lam.build import KIND, load_lam
-from otflam.lam.features import Backbone
-from otflam.report.predictions import draw_predictions, draw_rollout
-from otflam.report.vocabulary import draw_assignments, draw_atlas, draw_codebook, draw_motion_inputs, draw_strips
-from otflam.tokenizer.build import load_tokenizer, motion_clips
-from otflam.tokenizer.model import OTF
+from otflam.core import UserError, read_release
+from otflam.data import Clips, Store
+from otflam.lam import LAM_KIND, Backbone, load_lam
+from otflam.report import (
+    draw_assignments,
+    draw_atlas,
+    draw_codebook,
+    draw_motion_inputs,
+    draw_predictions,
+    draw_rollout,
+    draw_strips,
+)
+from otflam.tokenizer import OTF, load_tokenizer, motion_clips
 
 SEES = ("motion", "grid", "patch", "channels")
 """What two tokenizers must share to redraw the same motion."""
@@ -46,7 +49,7 @@ def draw_predictions_of(
 ) -> Iterator[Path]:
     """What a trained model predicts on held-out episodes, for one step and for many."""
     store, (model, parts) = Store(data), load_lam(folder, backbone)
-    told = read_release(folder, KIND)
+    told = read_release(folder, LAM_KIND)
     parts.check_frames(store.columns["frames"].shape)
     train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
     columns = model.columns(parts, store, [*train, *held], lambda name: lambda done, total: None)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from otflam.core.threads import use_one_thread
-from otflam.data.store import Store
-from otflam.evaluate.names import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES
+from otflam.core import use_one_thread
+from otflam.data import Store
+from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES
 from otflam.experiments import tokenizers
 from otflam.experiments.cells import KINDS, Site, Task
 from otflam.experiments.datasets import distracting
 from otflam.experiments.pictures import draw_vocabulary
 from otflam.presets import preset
-from otflam.report.vocabulary import draw_strips
-from otflam.tokenizer.build import load_tokenizer, motion_clips
+from otflam.report import draw_strips
+from otflam.tokenizer import load_tokenizer, motion_clips
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,12 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image
 
-from otflam.core.batch import windows
-from otflam.core.digests import Reached
-from otflam.core.errors import UserError
-from otflam.core.files import replacing
-from otflam.data.decoding import Frame, count_frames, read_frames
-from otflam.data.store import HEADER, Column
-from otflam.evaluate.codes import MOVING
-from otflam.motion.signal import motion
-from otflam.report.clip_sheet import Sampler, draw_clip_sheet, overlay, sheet_tile
-from otflam.report.video import writing_video
-from otflam.tokenizer.api import packaged_tokenizer
-from otflam.tokenizer.build import load_tokenizer
-from otflam.tokenizer.encode import watch
-from otflam.tokenizer.model import OTF
+from otflam.core import Reached, UserError, replacing, windows
+from otflam.data import HEADER, Column, Frame, count_frames, read_frames
+from otflam.evaluate import MOVING
+from otflam.motion import motion
+from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
+from otflam.tokenizer import OTF, load_tokenizer, packaged_tokenizer, watch
 
 HELD_BYTES = 1 << 26
 """Of frames that are worked on at once."""

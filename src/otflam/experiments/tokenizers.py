@@ -10,24 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.config import stable_hash, to_json, versions
-from otflam.core.files import patiently
-from otflam.core.run import training_seconds
-from otflam.core.training import TrainConfig
-from otflam.data.clips import split_episodes
-from otflam.data.store import Store
-from otflam.evaluate import carrier
-from otflam.evaluate.codes import VERSION as CODES_VERSION
-from otflam.evaluate.codes import factor_metrics, patch_kmeans_nmse, reconstruction
-from otflam.evaluate.names import CONTROL, DIGITS
-from otflam.evaluate.records import Cell
-from otflam.evaluate.transfer import transfer_metrics
-from otflam.motion.config import MotionConfig
+from otflam.core import TrainConfig, patiently, stable_hash, to_json, training_seconds, versions
+from otflam.data import Store, split_episodes
+from otflam.evaluate import (
+    CODES_VERSION,
+    CONTROL,
+    DIGITS,
+    Cell,
+    carrier,
+    factor_metrics,
+    patch_kmeans_nmse,
+    reconstruction,
+    transfer_metrics,
+)
+from otflam.motion import MotionConfig
 from otflam.presets import preset
-from otflam.tokenizer.build import VERSION as TOKENIZER_VERSION
-from otflam.tokenizer.build import motion_clips, train_tokenizer
-from otflam.tokenizer.config import TokenizerConfig
-from otflam.tokenizer.model import OTF, MotionAutoencoder
+from otflam.tokenizer import OTF, TOKENIZER_VERSION, MotionAutoencoder, TokenizerConfig, motion_clips, train_tokenizer
 
 SEEDS = (0, 1, 2)
 SHARE = 0.5
@@ -144,7 +142,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
     stores = [Store(root / "data" / name) for name in needs(job)]
     training = training_of(size, job.source, job.seed)
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
-    measured = {"carrier": carrier.VERSION} if job.experiment == "carrier" else {"codes": CODES_VERSION}
+    measured = {"carrier": carrier.CARRIER_VERSION} if job.experiment == "carrier" else {"codes": CODES_VERSION}
     extra: dict[str, Any] = {"order": job.model.motion.order}
     if job.experiment == "tokenizer":
         extra |= {"codes": job.model.codebook.codes, "variant": job.label}

@@ -10,10 +10,7 @@ import dataclasses
 import itertools
 from pathlib import Path
 
-from otflam.evaluate.control import VALIDATION, play, return_metrics
-from otflam.evaluate.control import VERSION as CONTROL_VERSION
-from otflam.evaluate.names import TUNED
-from otflam.evaluate.records import Cell, Metrics
+from otflam.evaluate import CONTROL_VERSION, TUNED, VALIDATION, Cell, Metrics, play, return_metrics
 from otflam.experiments import agents
 from otflam.experiments.agents import Job
 from otflam.experiments.datasets import distracting, recorded_world

@@ -14,12 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core.batch import Batch, clip_batches
-from otflam.core.errors import UserError
-from otflam.core.release import read_release
-from otflam.data.decoding import decode_video
-from otflam.data.options import VideoImport
-from otflam.lam.build import KIND, load_lam
+from otflam.core import Batch, UserError, clip_batches, read_release
+from otflam.data import VideoImport, decode_video
+from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.model import LAM
 from otflam.lam.parts import Parts
@@ -38,7 +35,7 @@ class LatentActionModel:
     @classmethod
     def from_pretrained(cls, folder: str | Path, dino: str | None = None) -> LatentActionModel:
         """Load a trained model; one that predicts features also needs the folder or hub name of its DINOv2."""
-        told = read_release(Path(folder), KIND)["backbone"]
+        told = read_release(Path(folder), LAM_KIND)["backbone"]
         return cls(*load_lam(Path(folder), None if dino is None or told is None else Backbone.load(dino, told["size"])))
 
     @property

@@ -9,19 +9,22 @@ from typing import Any
 
 from torch import nn
 
-from otflam.core.config import from_json, to_json
-from otflam.core.errors import UserError
-from otflam.core.release import load_model, read_release, release_hash
-from otflam.data.store import Store
+from otflam.core import UserError, from_json, load_model, read_release, release_hash, to_json
+from otflam.data import Store
 from otflam.lam.features import Backbone
 from otflam.lam.method import METHODS, ModelConfig, find_method
 from otflam.lam.model import LAM
 from otflam.lam.parts import Parts
-from otflam.tokenizer.build import build_tokenizer, load_frame_tokenizer, load_tokenizer
-from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
-from otflam.tokenizer.frames import FrameTokenizer
+from otflam.tokenizer import (
+    FrameTokenizer,
+    FrameTokenizerConfig,
+    TokenizerConfig,
+    build_tokenizer,
+    load_frame_tokenizer,
+    load_tokenizer,
+)
 
-KIND = "lam"
+LAM_KIND = "lam"
 Frames = tuple[int, int, int]
 
 
@@ -105,7 +108,7 @@ def describe_parts(method: str, parts: Parts) -> dict[str, Any]:
 
 def load_lam(folder: Path, backbone: Backbone | None = None) -> tuple[LAM, Parts]:
     """A trained model, ready to use, and its parts; without its backbone it works on stored features only."""
-    about, where = read_release(folder, KIND), f"{folder / 'config.json'}"
+    about, where = read_release(folder, LAM_KIND), f"{folder / 'config.json'}"
     method = find_method(about["method"])
     config, wanted = from_json(method.config, about["model"], f"{where}: model"), about["backbone"]
     if wanted is not None and backbone is not None and backbone.hash != wanted["hash"]:

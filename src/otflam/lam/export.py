@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from einops import rearrange
 
-from otflam.core.errors import UserError
-from otflam.core.files import replacing
-from otflam.data.store import Store
+from otflam.core import UserError, replacing
+from otflam.data import Store
 from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.label import label_store

@@ -22,12 +22,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
-from otflam.core.files import read_json
-from otflam.core.release import WEIGHTS, release_hash
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
+from otflam.core import WEIGHTS, UserError, read_json, release_hash, stable_hash
+from otflam.data import Column, Store, derive
 
 OFFICIAL = "facebook/dinov2-small"
 NAME_FILE = "otflam.json"

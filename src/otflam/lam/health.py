@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from otflam.data.clips import Clips
+from otflam.data import Clips
 from otflam.lam.model import LAM, effective_rank
 
 BATCH, BATCHES, SEED = 64, 16, 12345

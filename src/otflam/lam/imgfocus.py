@@ -20,9 +20,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from otflam.core.errors import UserError
-from otflam.core.files import read_json, replacing, write_json
-from otflam.core.release import WEIGHTS
+from otflam.core import WEIGHTS, UserError, read_json, replacing, write_json
 from otflam.lam.features import NAME_FILE, Backbone
 
 NAME = "dinov2-s-imgfocus"

@@ -11,20 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from otflam.core.batch import Batch
-from otflam.core.config import stable_hash
-from otflam.core.errors import UserError
-from otflam.core.release import release_hash
-from otflam.data.clips import Clips
-from otflam.data.derived import derive, find_derived, known_rows
-from otflam.data.store import Column, Store
+from otflam.core import Batch, UserError, release_hash, stable_hash
+from otflam.data import Clips, Column, Store, derive, find_derived, known_rows
 from otflam.lam.build import load_lam
 from otflam.lam.features import FEATURES, Backbone
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
 CPU = torch.device("cpu")
-VERSION = 2
+LABEL_VERSION = 2
 """Bump when the same model would give other columns."""
 
 
@@ -75,7 +70,7 @@ def derive_with(
         raise UserError(f"{store.path} has frames of shape {list(shape)}", "they need a height, a width and channels")
     parts.check_frames(shape)
     Clips(store, model.offsets, (), used, pad=True)  # refuses data that do not fit before anything is written
-    key = stable_hash([release_hash(folder), VERSION, about])
+    key = stable_hash([release_hash(folder), LABEL_VERSION, about])
     if (done := find_derived(store, name, key, sorted({int(index) for index in used}))) is not None:
         return done
     model.to(device)

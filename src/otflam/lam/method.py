@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from typing import Any, Literal
 
-from otflam.core.errors import UserError, require_name
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig, UserError, require_name
 
 GROUP = "otflam.methods"
 BUILT_IN = ("otf_lam", "lapo", "flam", "hilam")

@@ -15,10 +15,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.train import place_of
-from otflam.data.clips import Clips
-from otflam.data.store import Store
+from otflam.core import Batch, Terms, place_of
+from otflam.data import Clips, Store
 from otflam.lam.method import ModelConfig
 from otflam.lam.parts import Parts
 

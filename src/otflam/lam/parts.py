@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from otflam.core.errors import UserError
-from otflam.core.nn import require_square
+from otflam.core import UserError, require_square
 from otflam.lam.features import Backbone
 
 

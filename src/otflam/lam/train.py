@@ -9,20 +9,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.core.files import read_json, write_json
-from otflam.core.train import SILENT, TrainProgress, launch, train_into
-from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.store import Store
-from otflam.lam.build import KIND, build_lam, describe_parts, find_parts, load_lam
+from otflam.core import (
+    SILENT,
+    SMALLER_STEPS,
+    Hardware,
+    TrainConfig,
+    TrainProgress,
+    UserError,
+    launch,
+    read_json,
+    to_json,
+    train_into,
+    write_json,
+)
+from otflam.data import Clips, Store
+from otflam.lam.build import LAM_KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
 from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM
 
-VERSION = 1
+LAM_VERSION = 1
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
 
 
@@ -49,7 +56,7 @@ def train_lam(
     torch.manual_seed(train.seed)
     model = build_lam(method, config, parts)
     used = np.concatenate([np.asarray(episodes) for episodes in split])
-    about = {"kind": KIND, "version": VERSION, "method": method, "model": to_json(config), "data": store.hash}
+    about = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), "data": store.hash}
     about |= {"episodes": [[int(index) for index in episodes] for episodes in split], "online": online}
     about |= describe_parts(method, parts)
     for episodes in split:
@@ -87,6 +94,6 @@ def check_base(base: Path | None, store: Store, held: Sequence[int] | np.ndarray
         return
     told = read_json(base / "config.json", "give the folder of a trained model")
     seen = told.get("episodes", [])  # a copy made in Python does not tell
-    seen = seen[0] if told["kind"] == KIND else seen
+    seen = seen[0] if told["kind"] == LAM_KIND else seen
     if told.get("data") == store.hash and not set(seen).isdisjoint(int(index) for index in held):
         raise UserError(f"{base} was trained on episodes that are held out here", "train it with the same --share")

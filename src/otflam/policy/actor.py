@@ -12,8 +12,7 @@ from einops import reduce
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
-from otflam.core.nn import IMPALA, conv_encoder, start_orthogonal
+from otflam.core import IMPALA, Batch, conv_encoder, start_orthogonal
 from otflam.policy.config import ActorConfig
 
 

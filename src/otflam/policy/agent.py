@@ -16,22 +16,25 @@ import torch
 from jaxtyping import Float32, UInt8
 from torch import nn
 
-from otflam.core.batch import Batch
-from otflam.core.config import from_json, to_json
-from otflam.core.errors import UserError
-from otflam.core.files import write_json
-from otflam.core.release import load_weights, read_release, save_weights
-from otflam.core.train import place_of
-from otflam.data.collect import KIND as SIMULATION
-from otflam.data.store import Store
-from otflam.envs.rollout import Observation
-from otflam.envs.world import World
+from otflam.core import (
+    Batch,
+    UserError,
+    from_json,
+    load_weights,
+    place_of,
+    read_release,
+    save_weights,
+    to_json,
+    write_json,
+)
+from otflam.data import SIMULATION, Store
+from otflam.envs import Observation, World
 from otflam.policy.clone import ACTIONS, Clone
 from otflam.policy.config import ActionDecoderConfig, ActorConfig
 from otflam.policy.decode import ActionDecoder, said_by
 from otflam.policy.spaces import ActionSpace, LatentSpace
 
-KIND, VERSION = "agent", 1
+AGENT_KIND, AGENT_VERSION = "agent", 1
 
 
 class Agent(nn.Module):
@@ -80,7 +83,12 @@ def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Sto
     """What must be known to use an agent, and where it comes from."""
     world = store.config["world"] if store.meta.get("kind") == SIMULATION else None
     actions = list(store.columns["actions"].shape)
-    facts = {"kind": KIND, "version": VERSION, "actor": to_json(clone.actor.config), "frames": list(clone.frames)}
+    facts = {
+        "kind": AGENT_KIND,
+        "version": AGENT_VERSION,
+        "actor": to_json(clone.actor.config),
+        "frames": list(clone.frames),
+    }
     facts |= {"decoder": None if decoder is None else to_json(decoder), "latent": clone.space.outputs}
     return facts | {"world": world, "actions": actions[0], **more}
 
@@ -94,7 +102,7 @@ def save_agent(agent: Agent, folder: Path) -> None:
 def load_agent(folder: str | Path) -> Agent:
     """A saved agent, ready to play."""
     folder = Path(folder)
-    about = read_release(folder, KIND)
+    about = read_release(folder, AGENT_KIND)
     where = f"{folder / 'config.json'}"
     actor = from_json(ActorConfig, about["actor"], f"{where}: actor")
     if about["world"] is not None:

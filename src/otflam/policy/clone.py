@@ -11,20 +11,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.config import from_json, to_json
-from otflam.core.nn import IMPALA, require_square
-from otflam.core.release import load_weights, read_release, release_hash
-from otflam.core.train import SILENT, TrainProgress, launch, train_into
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.store import Store
+from otflam.core import (
+    IMPALA,
+    SILENT,
+    Batch,
+    Hardware,
+    Terms,
+    TrainConfig,
+    TrainProgress,
+    from_json,
+    launch,
+    load_weights,
+    read_release,
+    release_hash,
+    require_square,
+    to_json,
+    train_into,
+)
+from otflam.data import Clips, Store
 from otflam.policy.actor import Actor, stack_offsets
 from otflam.policy.config import ActorConfig
 from otflam.policy.spaces import ActionSpace, LatentSpace
 
-KIND = "clone"
-VERSION = 1
+CLONE_KIND = "clone"
+CLONE_VERSION = 1
 """Bump when training would give other weights."""
 ACTIONS = "actions"
 
@@ -90,7 +100,7 @@ def train_clone(
     else:
         space = LatentSpace.of(clips.column(target.column))
     model = Clone(config, (height, width, colours), space, target.column)
-    about: dict[str, Any] = {"kind": KIND, "version": VERSION, "model": to_json(config)}
+    about: dict[str, Any] = {"kind": CLONE_KIND, "version": CLONE_VERSION, "model": to_json(config)}
     about |= {"data": store.hash, "episodes": [int(index) for index in episodes], "frames": [height, width, colours]}
     about |= {"column": target.column, "target": target.hash, "inside": list(target.inside)}
     about["outputs"] = space.outputs
@@ -102,7 +112,7 @@ def train_clone(
 
 def load_clone(folder: Path) -> Clone:
     """A trained clone, ready to use."""
-    about = read_release(folder, KIND)
+    about = read_release(folder, CLONE_KIND)
     config = from_json(ActorConfig, about["model"], f"{folder / 'config.json'}: model")
     column, outputs = about["column"], about["outputs"]
     space = ActionSpace(outputs) if column == ACTIONS else LatentSpace(outputs)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from otflam.core.config import ADDED
-from otflam.core.training import TrainConfig
+from otflam.core import ADDED, TrainConfig
 
 PARTS = {
     "decode": "decode",

@@ -16,19 +16,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Terms
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.core.release import load_weights
-from otflam.core.train import SILENT, TrainProgress, launch, place_of, train_into
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips, batch_order
-from otflam.data.store import Store
+from otflam.core import (
+    SILENT,
+    Hardware,
+    Terms,
+    TrainConfig,
+    TrainProgress,
+    UserError,
+    launch,
+    load_weights,
+    place_of,
+    to_json,
+    train_into,
+)
+from otflam.data import Clips, Store, batch_order
 from otflam.policy.actor import Actor
 from otflam.policy.config import ActionDecoderConfig
 from otflam.policy.spaces import ActionSpace, LatentSpace
 
-KIND, VERSION = "action decoder", 1
+DECODER_KIND, DECODER_VERSION = "action decoder", 1
 CHUNK = 256
 
 
@@ -115,7 +121,7 @@ def train_decoder(
     fabric = launch(hardware)
     torch.manual_seed(train.seed)
     model = ActionDecoder(config, pairs.inputs.shape[1], space)
-    facts = {"kind": KIND, "version": VERSION, "model": to_json(config), **about}
+    facts = {"kind": DECODER_KIND, "version": DECODER_VERSION, "model": to_json(config), **about}
 
     def load() -> ActionDecoder:
         load_weights(model, out)

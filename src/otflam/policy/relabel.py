@@ -14,11 +14,8 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from otflam.core.config import stable_hash
-from otflam.core.train import place_of
-from otflam.data.clips import Clips
-from otflam.data.derived import derive
-from otflam.data.store import Store
+from otflam.core import place_of, stable_hash
+from otflam.data import Clips, Store, derive
 from otflam.policy.clone import ACTIONS, Clone, Target
 from otflam.policy.decode import ActionDecoder, Pairs
 from otflam.policy.spaces import LatentSpace

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.errors import UserError
-from otflam.data.store import Store
+from otflam.core import UserError
+from otflam.data import Store
 
 
 class LatentSpace(nn.Module):

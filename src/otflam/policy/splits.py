@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core.errors import UserError
-from otflam.data.clips import SHARES, labelled_episodes, split_episodes
-from otflam.data.store import Store
+from otflam.core import UserError
+from otflam.data import SHARES, Store, labelled_episodes, split_episodes
 
 Episodes = Int64[np.ndarray, " _"]
 

@@ -15,25 +15,25 @@ from typing import Any, Literal
 
 import numpy as np
 
-from otflam.core.config import stable_hash, to_json, versions
-from otflam.core.errors import UserError
-from otflam.core.release import read_release, release_hash
-from otflam.core.train import TrainProgress, device_of
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.store import Store
-from otflam.lam.build import KIND as LAM_KIND
-from otflam.lam.build import load_lam
-from otflam.lam.features import Backbone
-from otflam.lam.label import LATENTS, label_store
-from otflam.lam.label import VERSION as LABEL_VERSION
+from otflam.core import (
+    Hardware,
+    TrainConfig,
+    TrainProgress,
+    UserError,
+    device_of,
+    read_release,
+    release_hash,
+    stable_hash,
+    to_json,
+    versions,
+)
+from otflam.data import Clips, Store
+from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, load_lam
 from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
-from otflam.policy.clone import ACTIONS, Clone, Target, train_clone
-from otflam.policy.clone import VERSION as CLONE_VERSION
+from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, train_clone
 from otflam.policy.config import PolicyConfig
-from otflam.policy.decode import VERSION as DECODER_VERSION
-from otflam.policy.decode import ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
+from otflam.policy.decode import DECODER_VERSION, ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
 from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel, seen_frames
 from otflam.policy.spaces import ActionSpace, LatentSpace
 from otflam.policy.splits import Episodes, Splits

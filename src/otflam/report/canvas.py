@@ -15,8 +15,8 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from otflam.core.files import replacing
-from otflam.evaluate.results import Records
+from otflam.core import replacing
+from otflam.evaluate import Records
 from otflam.report.style import FIGURE, INK, PAPER, hexed
 
 METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}

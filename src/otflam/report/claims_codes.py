@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otflam.evaluate.names import BODY_TRANSFER, DIGIT_TRANSFER
-from otflam.evaluate.results import chosen, complete, paired_tokenizers, seed_gap, values
-from otflam.evaluate.stats import estimate
+from otflam.evaluate import (
+    BODY_TRANSFER,
+    DIGIT_TRANSFER,
+    chosen,
+    complete,
+    estimate,
+    paired_tokenizers,
+    seed_gap,
+    values,
+)
 from otflam.report.judging import Verdict, judged, side, signed, unmeasured
 from otflam.report.published import TRANSFER
 

@@ -5,9 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from otflam.evaluate.names import ALL_ACTIONS, BASELINE, LABELS_ONLY, OURS, TASKS, VANILLA, named, task_of
-from otflam.evaluate.results import Earned, Records, chosen, difference, earned, group, returns_of, starts_of, usual
-from otflam.evaluate.stats import Estimate
+from otflam.evaluate import (
+    ALL_ACTIONS,
+    BASELINE,
+    LABELS_ONLY,
+    OURS,
+    TASKS,
+    VANILLA,
+    Earned,
+    Estimate,
+    Records,
+    chosen,
+    difference,
+    earned,
+    group,
+    named,
+    returns_of,
+    starts_of,
+    task_of,
+    usual,
+)
 from otflam.report.judging import Status, Verdict, side, signed, unmeasured
 from otflam.report.published import BASELINES
 

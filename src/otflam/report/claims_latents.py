@@ -7,20 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from otflam.evaluate.names import BASELINE, OURS, TASKS, VANILLA, named, task_of
-from otflam.evaluate.results import (
+from otflam.evaluate import (
+    BASELINE,
+    OURS,
     SAME,
+    TASKS,
+    VANILLA,
+    Estimate,
     Records,
     chosen,
     complete,
     decoding_gap,
+    estimate,
     group,
+    named,
     network_gap,
     over_draws,
+    task_of,
     usual,
     values,
 )
-from otflam.evaluate.stats import Estimate, estimate
 from otflam.report.figures_latents import LEAST
 from otflam.report.judging import Status, Verdict, judged, negative, rounded, side, signed, unmeasured
 

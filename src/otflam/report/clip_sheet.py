@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from otflam.core.files import replacing
+from otflam.core import replacing
 from otflam.report.style import INK, MARGIN, MUTED, PAPER
 from otflam.report.vocabulary import GAIN, code_colours, decoded_effects, show_codes, show_motion
-from otflam.tokenizer.model import OTF
+from otflam.tokenizer import OTF
 
 T = TypeVar("T")
 Shown = tuple[int, Image.Image, UInt8[np.ndarray, "u v"], Float[np.ndarray, "u v"]]

@@ -11,9 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from otflam.core.errors import UserError
-from otflam.evaluate.names import VANILLA, named, world_of
-from otflam.evaluate.results import Records, chosen, group, main_budget, usual
+from otflam.core import UserError
+from otflam.evaluate import VANILLA, Records, chosen, group, main_budget, named, usual, world_of
 from otflam.report.canvas import Sketch, counted, legend_below, write_figure
 from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
 

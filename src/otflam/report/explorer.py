@@ -24,16 +24,13 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.data.clips import Clips
-from otflam.data.store import Store
-from otflam.lam.model import LAM
+from otflam.core import Batch, UserError
+from otflam.data import Clips, Store
+from otflam.lam import LAM
 from otflam.report.factors import draw_inside
 from otflam.report.runs import Found, find_divided, find_runs
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
-from otflam.tokenizer.build import motion_clips
-from otflam.tokenizer.model import OTF
+from otflam.tokenizer import OTF, motion_clips
 
 DATA_SETS, EPISODES, FRAMES = 2, 2, 120
 """How much is shown at most: data sets, episodes of each, frames of each."""

@@ -14,14 +14,9 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from otflam.core.errors import UserError
-from otflam.core.files import replacing
-from otflam.core.release import read_release
-from otflam.data.clips import Clips
-from otflam.data.store import Store
-from otflam.lam.build import KIND, load_lam
-from otflam.lam.flam.model import Flam
-from otflam.lam.hilam.model import Hilam
+from otflam.core import UserError, read_release, replacing
+from otflam.data import Clips, Store
+from otflam.lam import LAM_KIND, Flam, Hilam, load_lam
 from otflam.report.style import MUTED, SERIES
 from otflam.report.vocabulary import code_colours, draw_grid, show_frame
 
@@ -37,7 +32,7 @@ Pictures = UInt8[np.ndarray, "b h w 3"]
 
 def draw_inside(store: Store, folder: Path, samples: int, episode: int | None, out: Path) -> Path:
     """Slots of a factorised model, or skills of a hierarchical one, on an episode held out from its training."""
-    told, (model, parts) = read_release(folder, KIND), load_lam(folder)
+    told, (model, parts) = read_release(folder, LAM_KIND), load_lam(folder)
     if not isinstance(model, Flam | Hilam):
         raise UserError(f"{told['method']} has neither slots nor skills", "see 'otflam lam predict'")
     parts.check_frames(store.columns["frames"].shape)

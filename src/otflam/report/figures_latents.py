@@ -10,10 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from otflam.evaluate.names import NOISY, VANILLA, named, task_of, world_of
-from otflam.evaluate.results import Records, chosen, complete, control_mse, group, usual, values
-from otflam.evaluate.stats import estimate
-from otflam.lam.health import MATTERS
+from otflam.evaluate import (
+    NOISY,
+    VANILLA,
+    Records,
+    chosen,
+    complete,
+    control_mse,
+    estimate,
+    group,
+    named,
+    task_of,
+    usual,
+    values,
+    world_of,
+)
+from otflam.lam import MATTERS
 from otflam.report.canvas import Sketch, counted, legend_below
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint, weight_of
 

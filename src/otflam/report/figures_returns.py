@@ -12,8 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from otflam.evaluate.names import ALL_ACTIONS, BOUNDS, LABELS_ONLY, VANILLA, named, task_of
-from otflam.evaluate.results import Earned, Records, chosen, earned, group, main_budget, usual
+from otflam.evaluate import (
+    ALL_ACTIONS,
+    BOUNDS,
+    LABELS_ONLY,
+    VANILLA,
+    Earned,
+    Records,
+    chosen,
+    earned,
+    group,
+    main_budget,
+    named,
+    task_of,
+    usual,
+)
 from otflam.report.canvas import Sketch, counted, draw_interval, draw_paper, draw_seeds, legend_below, played, spread
 from otflam.report.published import BASELINES, SCALE
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint

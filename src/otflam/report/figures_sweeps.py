@@ -9,8 +9,19 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from otflam.evaluate.names import ALL_ACTIONS, LABELS_ONLY, OURS, SUPERVISED, named
-from otflam.evaluate.results import Records, distracted, earned, group, main_budget, sized
+from otflam.evaluate import (
+    ALL_ACTIONS,
+    LABELS_ONLY,
+    OURS,
+    SUPERVISED,
+    Records,
+    distracted,
+    earned,
+    group,
+    main_budget,
+    named,
+    sized,
+)
 from otflam.report.canvas import Sketch, counted, legend_below, played
 from otflam.report.figures_returns import LINES
 from otflam.report.published import SCALE, VOCABULARY

@@ -7,9 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from otflam.evaluate.names import BODY_TRANSFER, DIGIT_TRANSFER
-from otflam.evaluate.results import Records, chosen, complete, group, values
-from otflam.evaluate.stats import estimate
+from otflam.evaluate import BODY_TRANSFER, DIGIT_TRANSFER, Records, chosen, complete, estimate, group, values
 from otflam.report.canvas import Sketch, counted, draw_interval, draw_paper, draw_seeds, legend_below
 from otflam.report.published import SCALE, TRANSFER
 from otflam.report.style import INK, colour_of, hexed, place_of, tint

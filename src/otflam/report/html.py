@@ -13,8 +13,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from otflam.core.files import write_text
-from otflam.evaluate.names import WORDS
+from otflam.core import write_text
+from otflam.evaluate import WORDS
 from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.table import Table
 

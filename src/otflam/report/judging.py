@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from otflam.evaluate.stats import Estimate
+from otflam.evaluate import Estimate
 
 Status = Literal["holds", "fails", "open", "unmeasured"]
 TINY = 1e-9

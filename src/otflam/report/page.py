@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.errors import UserError
-from otflam.evaluate.records import read_records
+from otflam.core import UserError
+from otflam.evaluate import read_records
 from otflam.report.explorer import Figure, as_uri, look_inside, make_explorer
 from otflam.report.figures import sketch_figures
 from otflam.report.html import write_page

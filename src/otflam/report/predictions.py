@@ -13,12 +13,9 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.data.clips import Clips
-from otflam.lam.features import FEATURES
-from otflam.lam.flam.model import IMAGINED, Flam
-from otflam.lam.model import LAM
+from otflam.core import Batch, UserError
+from otflam.data import Clips
+from otflam.lam import FEATURES, IMAGINED, LAM, Flam
 from otflam.report.vocabulary import draw_grid, show_frame
 
 Show = Callable[[Tensor], "UInt8[np.ndarray, 'h w 3']"]

@@ -102,8 +102,7 @@ class Progress:
         self._began = time.monotonic()
         if sys.stderr.isatty() and not self.quiet:
             from rich.console import Console  # late: only a terminal needs it
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
+            from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
             self._bar = Bar(
                 TextColumn("{task.description}"),

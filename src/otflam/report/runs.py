@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core.errors import UserError
-from otflam.core.files import find_files, read_json
-from otflam.core.release import DIGEST, check_digest, read_release
-from otflam.data.store import Store
-from otflam.lam.build import KIND, load_lam
-from otflam.lam.method import METHODS
-from otflam.lam.model import LAM
-from otflam.lam.otf_lam.codes import CodeLAM
-from otflam.tokenizer.build import KIND as TOKENIZER_KIND
-from otflam.tokenizer.build import load_tokenizer, motion_clips
-from otflam.tokenizer.model import OTF
+from otflam.core import DIGEST, UserError, check_digest, find_files, read_json, read_release
+from otflam.data import Store
+from otflam.lam import LAM, LAM_KIND, METHODS, CodeLAM, load_lam
+from otflam.tokenizer import OTF, TOKENIZER_KIND, load_tokenizer, motion_clips
 
 DIVIDED = [name for name, method in METHODS.items() if method.shows]
 """Methods with slots or skills."""
@@ -65,7 +58,7 @@ class Found:
 def find_runs(root: Path, on_part: Callable[[str], None]) -> Iterator[Found]:
     """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
     tell_altered(root, on_part)
-    lams, tokenizers = (find_releases(root, kind) for kind in (KIND, TOKENIZER_KIND))
+    lams, tokenizers = (find_releases(root, kind) for kind in (LAM_KIND, TOKENIZER_KIND))
 
     def order(store: Store) -> tuple[bool, int, str]:
         methods = {each.told["method"] for each in lams if each.told["data"] == store.hash}
@@ -117,7 +110,7 @@ def tell_altered(root: Path, on_part: Callable[[str], None]) -> None:
 
 def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
     """Models with slots or skills and the data sets they were trained on, those with distractors first."""
-    lams = find_releases(root, KIND)
+    lams = find_releases(root, LAM_KIND)
     for store in sorted(find_stores(root), key=lambda store: (not distracted(store), store.path.name)):
         for method in DIVIDED:
             of_method = [each for each in lams if (each.told["method"], each.told["data"]) == (method, store.hash)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from otflam.core.files import replacing
-from otflam.data.store import Store
+from otflam.core import replacing
+from otflam.data import Store
 from otflam.report.style import INK, MARGIN, MUTED, PAPER
 
 TILE = 112

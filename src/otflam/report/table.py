@@ -8,8 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from otflam.evaluate.results import Records, over
-from otflam.evaluate.stats import Estimate
+from otflam.evaluate import Estimate, Records, over
 
 Body = tuple[list[str], list[list[str]]]
 """The head and the rows of a table."""

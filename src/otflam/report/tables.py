@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otflam.core.errors import require_name
-from otflam.core.files import write_text
+from otflam.core import require_name, write_text
 from otflam.report import tables_codes, tables_latents, tables_returns
 from otflam.report.published import SCALE
 from otflam.report.table import Body, Table, as_csv, as_latex, as_markdown

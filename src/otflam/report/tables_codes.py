@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otflam.evaluate.results import chosen, group, paired_tokenizers, seed_gap
+from otflam.evaluate import chosen, group, paired_tokenizers, seed_gap
 from otflam.report.published import TRANSFER
 from otflam.report.table import NONE, Body, fastest, over_seeds
 

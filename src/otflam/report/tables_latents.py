@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from otflam.evaluate.names import BASELINE, named
-from otflam.evaluate.results import chosen, decoding_gap, group, over, share_of
+from otflam.evaluate import BASELINE, chosen, decoding_gap, group, named, over, share_of
 from otflam.report.table import NONE, Body, fastest, over_seeds, told
 
 BRIEF = 8

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from otflam.evaluate import names
-from otflam.evaluate.results import (
+from otflam.evaluate import (
     Records,
     best_by_return,
+    bootstrap_interval,
     chosen,
     difference,
     distracted,
     group,
+    interquartile_mean,
     main_budget,
+    names,
     over,
     returns_of,
+    rms_deviation,
     share_of_bound,
     sized,
     usual,
 )
-from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 from otflam.report.table import NONE, Body, over_seeds, told
 from otflam.report.tables_latents import CEILINGS, with_interval

@@ -12,7 +12,7 @@ import numpy as np
 from av.video.stream import VideoStream
 from jaxtyping import UInt8
 
-from otflam.core.files import replacing
+from otflam.core import replacing
 
 SHORTER = 360
 """Pixels that the shorter side of a filmed episode gets at least about."""

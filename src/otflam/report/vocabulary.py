@@ -18,12 +18,11 @@ from PIL import Image, ImageDraw, ImageFont
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from otflam.core.files import replacing
-from otflam.data.clips import Clips
-from otflam.motion.config import MotionConfig
-from otflam.motion.signal import TRANSFORMS, motion
+from otflam.core import replacing
+from otflam.data import Clips
+from otflam.motion import TRANSFORMS, MotionConfig, motion
 from otflam.report.style import INK, MARGIN, MUTED, PAPER
-from otflam.tokenizer.model import OTF, MotionAutoencoder
+from otflam.tokenizer import OTF, MotionAutoencoder
 
 matplotlib.use("Agg")
 TILE = 120

@@ -17,13 +17,9 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core.batch import BATCH, Batch, clip_batches, windows
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.core.files import write_json
-from otflam.core.release import save_weights
-from otflam.data.decoding import read_frames
-from otflam.tokenizer.build import KIND, load_tokenizer
+from otflam.core import BATCH, Batch, UserError, clip_batches, save_weights, to_json, windows, write_json
+from otflam.data import read_frames
+from otflam.tokenizer.build import TOKENIZER_KIND, load_tokenizer
 from otflam.tokenizer.model import OTF, Factors, MotionAutoencoder
 
 Frames = np.ndarray | Tensor | str | Path
@@ -49,7 +45,7 @@ class Tokenizer:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""
-        write_json(Path(folder) / "config.json", {"kind": KIND, "model": to_json(self.model.config)})
+        write_json(Path(folder) / "config.json", {"kind": TOKENIZER_KIND, "model": to_json(self.model.config)})
         save_weights(self.model, Path(folder))
 
     @property

@@ -11,21 +11,28 @@ import numpy as np
 import torch
 from torch import nn
 
-from otflam.core.config import from_json, to_json
-from otflam.core.errors import UserError
-from otflam.core.nn import IMPALA
-from otflam.core.release import load_model, read_release
-from otflam.core.train import SILENT, TrainProgress, launch, train_into
-from otflam.core.training import Hardware, TrainConfig
-from otflam.data.clips import Clips
-from otflam.data.store import Store
+from otflam.core import (
+    IMPALA,
+    SILENT,
+    Hardware,
+    TrainConfig,
+    TrainProgress,
+    UserError,
+    from_json,
+    launch,
+    load_model,
+    read_release,
+    to_json,
+    train_into,
+)
+from otflam.data import Clips, Store
 from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
 from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import OTF, MotionAutoencoder
 from otflam.tokenizer.monolithic import Monolithic
 
-KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
-VERSION = 2
+TOKENIZER_KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
+TOKENIZER_VERSION = 2
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
 Tokenizer = TypeVar("Tokenizer", bound=nn.Module)
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
@@ -37,7 +44,9 @@ def build_tokenizer(config: TokenizerConfig) -> MotionAutoencoder:
 
 def load_tokenizer(folder: Path) -> MotionAutoencoder:
     """A trained tokenizer, ready to encode."""
-    config = from_json(TokenizerConfig, read_release(folder, KIND)["model"], f"{folder / 'config.json'}: model")
+    config = from_json(
+        TokenizerConfig, read_release(folder, TOKENIZER_KIND)["model"], f"{folder / 'config.json'}: model"
+    )
     return load_model(partial(build_tokenizer, config), folder).eval()
 
 
@@ -67,7 +76,7 @@ def train_tokenizer(
         raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
     clips = motion_clips(store, model, episodes)
     settings = (store, clips, episodes, model, train, hardware, out, progress)
-    return _train(KIND, *settings, build_tokenizer, load_tokenizer)
+    return _train(TOKENIZER_KIND, *settings, build_tokenizer, load_tokenizer)
 
 
 def train_frame_tokenizer(
@@ -134,7 +143,7 @@ def _train(
     load: Callable[[Path], Tokenizer],
 ) -> Tokenizer:
     fabric = launch(hardware)
-    about = {"kind": kind, "version": VERSION, "model": to_json(model), "data": store.hash}
+    about = {"kind": kind, "version": TOKENIZER_VERSION, "model": to_json(model), "data": store.hash}
     about |= {"episodes": [int(index) for index in episodes]}
     torch.manual_seed(train.seed)
     return train_into(out, about, build(model), lambda: clips, train, fabric, lambda: load(out), progress)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otflam.core.errors import UserError
-from otflam.motion.config import MotionConfig
+from otflam.core import UserError
+from otflam.motion import MotionConfig
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,9 @@ import torch
 from einops import rearrange, reduce
 from jaxtyping import Float32, UInt8
 
-from otflam.core.batch import Batch
-from otflam.core.nn import IMPALA
-from otflam.core.release import release_hash
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
-from otflam.motion.signal import motion_of_sequence
+from otflam.core import IMPALA, Batch, release_hash
+from otflam.data import Column, Store, derive
+from otflam.motion import motion_of_sequence
 from otflam.tokenizer.build import frame_clips, load_tokenizer, motion_clips
 from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import MotionAutoencoder

@@ -18,8 +18,7 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.nn import IMPALA, conv_encoder, grow
+from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow
 from otflam.tokenizer.config import FrameTokenizerConfig
 
 TIGHT = 1e-3

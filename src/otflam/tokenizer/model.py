@@ -18,9 +18,8 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.parallel import gather_rows, sum_over_processes
-from otflam.motion.signal import motion
+from otflam.core import Batch, Terms, gather_rows, sum_over_processes
+from otflam.motion import motion
 from otflam.tokenizer.config import TokenizerConfig
 from otflam.tokenizer.decoder import make_decoder
 from otflam.tokenizer.quantize import Codebook, overlap

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.parallel import gather_rows, sum_over_processes
+from otflam.core import gather_rows, sum_over_processes
 from otflam.tokenizer.config import CodebookConfig
 
 LLOYD_ITERATIONS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig
 from otflam.lam.method import Method, Size, register_method
 
 

@@ -17,19 +17,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.errors import UserError
-from otflam.core.nn import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, start_orthogonal
-from otflam.core.parallel import gather_rows
-from otflam.data.store import Store
+from otflam.core import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, Batch, Terms, UserError, gather_rows, start_orthogonal
+from otflam.data import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer
 from otflam.lam.model import LAM, Latents, OnPart, spread
 from otflam.lam.parts import Parts, at_least_one
-from otflam.tokenizer.config import CodebookConfig
-from otflam.tokenizer.encode import TOKENS, encode_frames
-from otflam.tokenizer.frames import FrameTokenizer
-from otflam.tokenizer.quantize import Codebook
+from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
 IMAGINED = "imagined"
 """A column of features that were predicted, in place of those of frames."""

@@ -10,7 +10,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import NEAR_ZERO, Attention, Block
+from otflam.core import NEAR_ZERO, Attention, Block
 
 LEAST = 1e-6
 """Added to the share of every slot, so that one which owns nothing has a mean."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig
 from otflam.lam.method import Method, Size, register_method
 
 

@@ -17,14 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.errors import UserError
-from otflam.core.nn import NEAR_ZERO, Block
-from otflam.core.parallel import gather_rows
-from otflam.core.train import place_of
-from otflam.data.clips import Clips
-from otflam.data.derived import derive
-from otflam.data.store import Column, Store
+from otflam.core import NEAR_ZERO, Batch, Block, Terms, UserError, gather_rows, place_of
+from otflam.data import Clips, Column, Store, derive
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.hilam.chunking import (
     Boundaries,
@@ -35,8 +29,7 @@ from otflam.lam.hilam.chunking import (
     spread_out,
     take_chunks,
 )
-from otflam.lam.lapo.model import Lapo, signed
-from otflam.lam.lapo.model import Seen as LowSeen
+from otflam.lam.lapo.model import Lapo, Seen as LowSeen, signed
 from otflam.lam.model import LAM, Latents, OnPart, effective_rank, spread
 from otflam.lam.parts import Parts, at_least_one
 

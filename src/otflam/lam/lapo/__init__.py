@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig
 from otflam.lam.method import Method, Size, register_method
-from otflam.motion.config import Transform
-from otflam.tokenizer.config import CodebookConfig
+from otflam.motion import Transform
+from otflam.tokenizer import CodebookConfig
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.parallel import gather_rows
+from otflam.core import Batch, Terms, gather_rows
 from otflam.lam.lapo import FLapoConfig
 from otflam.lam.lapo.model import Lapo, Seen
 from otflam.lam.model import Latents, spread
-from otflam.tokenizer.model import code_weights, placed_patches
-from otflam.tokenizer.quantize import Codebook, Quantized
+from otflam.tokenizer import Codebook, Quantized, code_weights, placed_patches
 
 
 class FactorisedLapo(Lapo):

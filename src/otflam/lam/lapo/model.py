@@ -16,8 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch, Terms
-from otflam.core.nn import IMPALA, conv_encoder, grow, start_orthogonal
+from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow, start_orthogonal
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.model import LAM, Latents, spread
 from otflam.lam.parts import Parts, at_least_one

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from otflam.lam.lapo import MLapoConfig
 from otflam.lam.lapo.model import Lapo, Seen
 from otflam.lam.model import Latents
-from otflam.motion.config import MotionConfig
-from otflam.motion.signal import TRANSFORMS
+from otflam.motion import TRANSFORMS, MotionConfig
 
 
 class MotionLapo(Lapo):

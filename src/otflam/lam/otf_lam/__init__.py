@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig
 from otflam.lam.method import Method, Size, register_method
-from otflam.motion.config import MotionConfig
+from otflam.motion import MotionConfig
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import CODE_SIZED, NEAR_ZERO, SHARPENED, Attention, Block, start_orthogonal
+from otflam.core import CODE_SIZED, NEAR_ZERO, SHARPENED, Attention, Block, start_orthogonal
 from otflam.lam.otf_lam import AbstractionConfig
 
 

@@ -11,16 +11,13 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core.batch import Batch
-from otflam.core.config import to_json
-from otflam.core.errors import UserError
-from otflam.data.store import Store
+from otflam.core import Batch, UserError, to_json
+from otflam.data import Store
 from otflam.lam.model import LAM, Latents, OnPart
 from otflam.lam.otf_lam import OTFConfig
 from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
 from otflam.lam.parts import Parts
-from otflam.tokenizer.encode import encode_with
-from otflam.tokenizer.model import MotionAutoencoder, code_weights
+from otflam.tokenizer import MotionAutoencoder, code_weights, encode_with
 
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
 

@@ -13,9 +13,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.data.store import Store
+from otflam.core import Batch, UserError
+from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.model import Latents, OnPart
 from otflam.lam.otf_lam import DinoConfig
@@ -23,7 +22,7 @@ from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
 from otflam.lam.otf_lam.predictor import TokenPredictor
 from otflam.lam.parts import Parts
-from otflam.tokenizer.model import MotionAutoencoder
+from otflam.tokenizer import MotionAutoencoder
 
 
 class Seen(NamedTuple):

@@ -13,16 +13,14 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core.batch import Batch
-from otflam.core.errors import UserError
-from otflam.core.nn import grow, shrink
+from otflam.core import Batch, UserError, grow, shrink
 from otflam.lam.model import Latents
 from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
 from otflam.lam.otf_lam.predictor import TokenPredictor
 from otflam.lam.parts import Parts
-from otflam.tokenizer.model import MotionAutoencoder, code_weights
+from otflam.tokenizer import MotionAutoencoder, code_weights
 
 LEAST = 16
 """Channels below which the RGB head does not shrink."""

@@ -10,7 +10,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core.nn import NEAR_ZERO, Block
+from otflam.core import NEAR_ZERO, Block
 from otflam.lam.otf_lam import PredictorConfig
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otflam.core.errors import UserError
-from otflam.core.files import read_json
-from otflam.lam.api import LatentActionModel
+from otflam.core import UserError, read_json
+from otflam.lam import LatentActionModel
 from otflam.policy.agent import Agent, load_agent
-from otflam.tokenizer.api import Tokenizer
+from otflam.tokenizer import Tokenizer
 
 LOADERS = {"tokenizer": Tokenizer.from_pretrained, "lam": LatentActionModel.from_pretrained, "agent": load_agent}
 """By the kind that a release says it is."""

@@ -1,0 +1,97 @@
+from otflam.core.batch import (
+    BATCH as BATCH,
+    Batch as Batch,
+    Terms as Terms,
+    clip_batches as clip_batches,
+    windows as windows,
+)
+from otflam.core.cluster import Cluster as Cluster, submit_jobs as submit_jobs
+from otflam.core.config import (
+    ADDED as ADDED,
+    from_json as from_json,
+    stable_hash as stable_hash,
+    to_json as to_json,
+    versions as versions,
+)
+from otflam.core.digests import (
+    MEGABYTE as MEGABYTE,
+    Reached as Reached,
+    digest_file as digest_file,
+    digest_files as digest_files,
+    megabytes as megabytes,
+)
+from otflam.core.errors import (
+    BusyError as BusyError,
+    UserError as UserError,
+    require_name as require_name,
+    unknown_name as unknown_name,
+)
+from otflam.core.files import (
+    LOCK as LOCK,
+    READ_ONLY as READ_ONLY,
+    clear_torn as clear_torn,
+    disk_errors as disk_errors,
+    find_files as find_files,
+    lock_folder as lock_folder,
+    parse_json as parse_json,
+    patiently as patiently,
+    read_json as read_json,
+    replacing as replacing,
+    write_json as write_json,
+    write_text as write_text,
+)
+from otflam.core.interrupts import STOPPING as STOPPING, interrupted_later as interrupted_later
+from otflam.core.media import (
+    DAMAGED as DAMAGED,
+    open_image as open_image,
+    open_video as open_video,
+    reason as reason,
+    video_stream as video_stream,
+)
+from otflam.core.nn import (
+    CODE_SIZED as CODE_SIZED,
+    IMPALA as IMPALA,
+    NEAR_ZERO as NEAR_ZERO,
+    SHARPENED as SHARPENED,
+    Attention as Attention,
+    Block as Block,
+    conv_encoder as conv_encoder,
+    grow as grow,
+    require_square as require_square,
+    shrink as shrink,
+    start_orthogonal as start_orthogonal,
+)
+from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
+from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
+from otflam.core.release import (
+    DIGEST as DIGEST,
+    WEIGHTS as WEIGHTS,
+    check_digest as check_digest,
+    first_not_finite as first_not_finite,
+    load_model as load_model,
+    load_weights as load_weights,
+    read_release as read_release,
+    release_hash as release_hash,
+    save_weights as save_weights,
+)
+from otflam.core.run import (
+    METRICS as METRICS,
+    Run as Run,
+    learning_curve as learning_curve,
+    read_metrics as read_metrics,
+    training_seconds as training_seconds,
+)
+from otflam.core.threads import use_one_thread as use_one_thread
+from otflam.core.train import (
+    SILENT as SILENT,
+    TrainProgress as TrainProgress,
+    device_of as device_of,
+    fit as fit,
+    launch as launch,
+    make_optimiser as make_optimiser,
+    place_of as place_of,
+    train_into as train_into,
+    train_step as train_step,
+)
+from otflam.core.training import SMALLER_STEPS as SMALLER_STEPS, Hardware as Hardware, TrainConfig as TrainConfig
+from otflam.core.types import Episode as Episode

@@ -1,0 +1,33 @@
+from otflam.data.clips import (
+    SHARES as SHARES,
+    Clips as Clips,
+    batch_order as batch_order,
+    labelled_episodes as labelled_episodes,
+    split_episodes as split_episodes,
+)
+from otflam.data.collect import (
+    SIMULATION as SIMULATION,
+    collect_episodes as collect_episodes,
+    recorded_collection as recorded_collection,
+    render as render,
+)
+from otflam.data.decoding import (
+    Frame as Frame,
+    count_frames as count_frames,
+    decode_video as decode_video,
+    read_frames as read_frames,
+)
+from otflam.data.derived import (
+    derive as derive,
+    derived_stores as derived_stores,
+    find_derived as find_derived,
+    known_rows as known_rows,
+    tell_rows as tell_rows,
+)
+from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
+from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
+from otflam.data.options import Collection as Collection, MovingMNIST as MovingMNIST, VideoImport as VideoImport
+from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store
+from otflam.data.summary import summarise as summarise
+from otflam.data.videos import import_videos as import_videos
+from otflam.data.writing import StoreWriter as StoreWriter

@@ -1,0 +1,33 @@
+from otflam.lam.api import LatentActionModel as LatentActionModel
+from otflam.lam.build import LAM_KIND as LAM_KIND, build_lam as build_lam, load_lam as load_lam
+from otflam.lam.export import export_latents as export_latents
+from otflam.lam.features import (
+    FEATURES as FEATURES,
+    Backbone as Backbone,
+    features_cost as features_cost,
+    store_features as store_features,
+)
+from otflam.lam.flam.model import IMAGINED as IMAGINED, Flam as Flam
+from otflam.lam.health import HELD_OUT as HELD_OUT, MATTERS as MATTERS
+from otflam.lam.hilam.model import Hilam as Hilam
+from otflam.lam.imgfocus import NAME as NAME, prepare as prepare
+from otflam.lam.label import (
+    CPU as CPU,
+    LABEL_VERSION as LABEL_VERSION,
+    LATENTS as LATENTS,
+    derive_with as derive_with,
+    label_store as label_store,
+)
+from otflam.lam.method import (
+    METHODS as METHODS,
+    Base as Base,
+    Method as Method,
+    ModelConfig as ModelConfig,
+    Size as Size,
+    low_level as low_level,
+    register_method as register_method,
+)
+from otflam.lam.model import LAM as LAM
+from otflam.lam.otf_lam.codes import CodeLAM as CodeLAM
+from otflam.lam.parts import Parts as Parts
+from otflam.lam.train import LAM_VERSION as LAM_VERSION, train_lam as train_lam

@@ -1,0 +1,42 @@
+from otflam.policy.actor import stack_offsets as stack_offsets
+from otflam.policy.agent import (
+    AGENT_VERSION as AGENT_VERSION,
+    Agent as Agent,
+    describe_agent as describe_agent,
+    load_agent as load_agent,
+    save_agent as save_agent,
+)
+from otflam.policy.clone import (
+    ACTIONS as ACTIONS,
+    CLONE_KIND as CLONE_KIND,
+    CLONE_VERSION as CLONE_VERSION,
+    Clone as Clone,
+    Target as Target,
+    train_clone as train_clone,
+)
+from otflam.policy.config import (
+    PARTS as PARTS,
+    ActionDecoderConfig as ActionDecoderConfig,
+    ActorConfig as ActorConfig,
+    PolicyConfig as PolicyConfig,
+    way_of as way_of,
+)
+from otflam.policy.decode import (
+    DECODER_VERSION as DECODER_VERSION,
+    ActionDecoder as ActionDecoder,
+    Pairs as Pairs,
+    held_out_error as held_out_error,
+    train_decoder as train_decoder,
+)
+from otflam.policy.loading import load as load
+from otflam.policy.relabel import guess_from_frames as guess_from_frames, seen_frames as seen_frames
+from otflam.policy.spaces import ActionSpace as ActionSpace, LatentSpace as LatentSpace
+from otflam.policy.splits import Episodes as Episodes, Splits as Splits
+from otflam.policy.train import (
+    SEEN_AHEAD as SEEN_AHEAD,
+    Grounding as Grounding,
+    Task as Task,
+    clone_key as clone_key,
+    train_agent as train_agent,
+    train_reference as train_reference,
+)
