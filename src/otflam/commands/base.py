@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
 
 import tyro
 
 from otflam.core import UserError
-from otflam.report import Progress, say
+from otflam.report import say
 
 if TYPE_CHECKING:
     from otflam.data import Store
@@ -65,23 +64,3 @@ def checked_share(share: float) -> float:
     if not 0 < share <= 1:
         raise UserError(f"--share {share}", "give a share between 0 and 1")
     return share
-
-
-class Bars:
-    """Shows how an experiment gets on."""
-
-    def __init__(self, bar: Progress, name: str) -> None:
-        self.bar, self.name = bar, name
-
-    def data(self, name: str) -> Callable[[int, int], None]:
-        return self.bar.later(f"data {name}", "frames")
-
-    def frames(self, count: int) -> None:
-        self.bar.advance(count)
-
-    def start(self, done: int, total: int) -> None:
-        self.bar.begin(self.name, "cells")(done, total)
-
-    def finished(self, name: str, seconds: float, problem: str | None) -> None:
-        self.bar.note(f"{name} after {seconds:,.0f} s" if problem is None else f"{name} FAILED: {problem}")
-        self.bar.advance(1)

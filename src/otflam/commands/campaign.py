@@ -8,7 +8,7 @@ from pathlib import Path
 
 from otflam.commands.base import Workers
 from otflam.core import UserError, default_workers
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Campaign:
         cases = [f"kill-{number}" for number in range(self.kills)]
         cases += [f"mutation-{number}" for number in range(self.mutations)]
         began = time.monotonic()
-        with Progress("campaign", "samples") as bar:
-            verdicts = judge_cases(self.folder, list(self.case) or cases, self.seed, self.workers, bar.part)
+        with ProgressBar("campaign", "samples") as bar:
+            verdicts = judge_cases(self.folder, list(self.case) or cases, self.seed, self.workers, bar)
         for line in list_failures(verdicts, self.seed):
             say(line)
         for verdict in verdicts if self.case else ():

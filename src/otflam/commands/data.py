@@ -13,7 +13,7 @@ from otflam.core import READ_ONLY, default_workers
 from otflam.data import Collection, MovingMNIST, VideoImport
 from otflam.envs import Difficulty, Quality, Split
 from otflam.presets import preset
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Collect:
     def run(self) -> None:
         from otflam.data import collect_episodes
 
-        with Progress(f"collect {self.plan.world.task}", "frames") as bar:
-            store = collect_episodes(self.plan, self.out, self.workers, bar.start, bar.advance)
+        with ProgressBar(f"collect {self.plan.world.task}", "frames") as bar:
+            store = collect_episodes(self.plan, self.out, self.workers, bar)
         describe(store)
 
 
@@ -81,10 +81,10 @@ class DataCheck:
 
         store = Store(self.data)
         columns = list(derived_stores(store))
-        with Progress(f"check {self.data}", "episodes") as bar:
+        with ProgressBar(f"check {self.data}", "episodes") as bar:
             bar.start(0, sum(map(len, [store, *columns])))
             for each in (store, *columns):
-                each.check(lambda index: bar.advance(1))
+                each.check(bar)
         frames = store.lengths.sum()
         say(f"{self.data}: {len(store)} episodes, {frames} frames, all checksums match (hash {store.hash})")
         if columns:
@@ -123,8 +123,8 @@ class DataRender:
         world = recorded_collection(source).world
         changes = {name: getattr(self, name) for name in world.__dataclass_fields__ if name != "task"}
         world = dataclasses.replace(world, **{name: value for name, value in changes.items() if value is not None})
-        with Progress(f"render {world.task}", "frames") as bar:
-            store = render(source, world, self.out, self.workers, bar.start, bar.advance)
+        with ProgressBar(f"render {world.task}", "frames") as bar:
+            store = render(source, world, self.out, self.workers, bar)
         describe(store)
 
 
@@ -141,8 +141,8 @@ class ImportVideos:
     def run(self) -> None:
         from otflam.data import import_videos
 
-        with Progress(f"import {self.source}", "MB") as bar:
-            store = import_videos(self.source, self.out, self.options, bar.note, bar.part)
+        with ProgressBar(f"import {self.source}", "bytes") as bar:
+            store = import_videos(self.source, self.out, self.options, bar.note, bar)
         describe(store)
         for entry in store.meta["skipped"]:
             say(f"skipped {entry['source']}: {entry['reason']}")
@@ -160,8 +160,8 @@ class ImportLAOM:
     def run(self) -> None:
         from otflam.data import import_laom
 
-        with Progress(f"import {self.file}", "episodes") as bar:
-            store = import_laom(self.file, self.out, bar.part)
+        with ProgressBar(f"import {self.file}", "episodes") as bar:
+            store = import_laom(self.file, self.out, bar)
         describe(store)
 
 
@@ -198,6 +198,6 @@ class DataMNIST:
     def run(self) -> None:
         from otflam.data import make_moving_mnist
 
-        with Progress(f"Moving MNIST {self.options.split}", "sequences") as bar:
-            store = make_moving_mnist(self.options, self.out, bar.reach)
+        with ProgressBar(f"Moving MNIST {self.options.split}", "sequences") as bar:
+            store = make_moving_mnist(self.options, self.out, bar)
         describe(store)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from otflam.commands.base import describe, first_episodes
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,6 @@ class DinoEncode:
         chosen = first_episodes(store, self.episodes)
         backbone = Backbone.load(self.dino, self.size).to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
         say(features_cost(store, backbone, chosen))
-        with Progress(f"features of {self.data}", "episodes") as bar:
-            features = store_features(store, backbone, chosen, bar.reach)
+        with ProgressBar(f"features of {self.data}", "episodes") as bar:
+            features = store_features(store, backbone, chosen, bar)
         describe(features, store)

@@ -12,7 +12,7 @@ from otflam.commands.base import required
 from otflam.core import read_json, write_json
 from otflam.envs import Recipe
 from otflam.presets import preset
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ExpertTrain:
         os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
         from otflam.envs import expert_about, train_expert
 
-        with Progress(f"train {self.task} expert", "decisions") as bar:
+        with ProgressBar(f"train {self.task} expert", "decisions") as bar:
             out = self.out or Path("runs") / "expert" / self.task
-            file = train_expert(self.task, out, self.recipe, self.seed, bar.start, bar.advance, bar.log)
+            file = train_expert(self.task, out, self.recipe, self.seed, bar)
         say(f"best expert: {file} (return {expert_about(file)['selection_return']} on episodes of their own)")
 
 
@@ -64,9 +64,8 @@ class ExpertEvaluate:
         os.environ.setdefault("MUJOCO_GL", "disable")
         from otflam.envs import expert_returns
 
-        with Progress(f"{self.policy} on {self.task}", "episodes") as bar:
-            bar.start(0, self.episodes)
-            returns = expert_returns(self.task, self.policy, self.expert, self.episodes, self.seed, bar.advance)
+        with ProgressBar(f"{self.policy} on {self.task}", "episodes") as bar:
+            returns = expert_returns(self.task, self.policy, self.expert, self.episodes, self.seed, bar)
         mean, deviation = float(returns.mean()), float(returns.std())
         say(f"{self.task} {self.policy}: mean return {mean:.1f}, deviation {deviation:.1f}, {len(returns)} episodes")
         if self.record is not None:

@@ -13,7 +13,7 @@ from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import preset
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LamTrain:
         self.train_with(None, None, False, None)
 
     def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
-        from otflam.core import TrainProgress, read_json
+        from otflam.core import read_json
         from otflam.data import Store, split_episodes
         from otflam.lam import HELD_OUT, train_lam
 
@@ -65,10 +65,10 @@ class LamTrain:
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
         first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
-        with Progress(f"train {self.method}", "steps", quiet=not first) as bar:
+        with ProgressBar(f"train {self.method}", "steps", quiet=not first) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
-                online, bar.part, TrainProgress(bar.later(f"train {self.method}", "steps"), bar.advance, bar.log),
+                online, bar,
             )  # fmt: skip
         if first:
             told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
@@ -188,10 +188,10 @@ class LamLabel(LamUse):
         from otflam.data import Store
         from otflam.lam import label_store
 
-        with Progress(f"label {self.data}", "episodes") as bar:
+        with ProgressBar(f"label {self.data}", "episodes") as bar:
             store = Store(self.data)
             chosen, device = first_episodes(store, self.episodes), device_of(Hardware())
-            latents = label_store(store, self.lam, self.backbone(), chosen, bar.part, device=device)
+            latents = label_store(store, self.lam, self.backbone(), chosen, bar, device=device)
         describe(latents, store)
 
 
@@ -210,10 +210,10 @@ class LamExport(LamUse):
         from otflam.data import Store
         from otflam.lam import export_latents
 
-        with Progress(f"export {self.data}", "episodes") as bar:
+        with ProgressBar(f"export {self.data}", "episodes") as bar:
             store, backbone = Store(self.data), self.backbone()
             chosen = first_episodes(store, self.episodes)
-            rows = export_latents(store, self.lam, self.to, self.out, backbone, chosen, bar.part)
+            rows = export_latents(store, self.lam, self.to, self.out, backbone, chosen, bar)
         say(f"wrote {self.out}: {rows} rows")
 
 

@@ -15,7 +15,7 @@ from otflam.core import Hardware, UserError, default_workers
 from otflam.envs import Split
 from otflam.policy import PARTS, PolicyConfig, way_of
 from otflam.presets import preset, steps_on_labels
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Training:
     preset: str = "laptop"
     """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
 
-    def task(self, row: str, data: Path, bar: Progress) -> Any:
+    def task(self, row: str, data: Path, bar: ProgressBar) -> Any:
         """What to train, as the row of that name in our tables was."""
         from otflam.data import Store
         from otflam.policy import Task
@@ -44,7 +44,7 @@ class Training:
         part = PARTS.get(way, "clone")
         if getattr(self.config, part) == getattr(chosen.policy, part):  # what the user says counts
             config = config.with_steps(way, steps_on_labels(chosen, row, self.labels))
-        return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar.part)
+        return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar)
 
     def most(self) -> int:
         """Episodes to imitate; 0: all of the first half."""
@@ -106,7 +106,7 @@ class PolicyTrain(Training):
 
         method = read_release(self.lam, LAM_KIND)["method"]
         row = method if self.grounding == "decode" else f"{method}+{self.grounding}"
-        with Progress("policy", "steps") as bar:
+        with ProgressBar("policy", "steps", logs=False) as bar:
             task = self.task(row, self.data, bar)
             train_agent(task, self.lam, backbone_of(self.lam, self.dino), self.grounding)
         self.tell(task)
@@ -131,7 +131,7 @@ class PolicyReference(Training):
     def run(self) -> None:
         from otflam.policy import train_reference
 
-        with Progress("policy", "steps") as bar:
+        with ProgressBar("policy", "steps", logs=False) as bar:
             task = self.task(self.kind, self.data, bar)
             train_reference(task, self.kind)
         self.tell(task)
@@ -190,10 +190,10 @@ class EvaluateReturn(Playing):
 
         world = self.world()
         players: list[Any] = [self.agent, "random", "zero", *(["expert"] if world.task in packaged_experts() else [])]
-        with Progress(f"play {world.task}", "steps") as bar:
+        with ProgressBar(f"play {world.task}", "steps") as bar:
             for player in players:
-                bar.begin(f"play {player}", "steps")(0, self.episodes * (self.steps or 1000))
-                found = play(player, world, self.first_seed(), self.episodes, self.workers, self.steps, bar.advance)
+                bar.part(f"play {player}", "steps").start(0, self.episodes * (self.steps or 1000))
+                found = play(player, world, self.first_seed(), self.episodes, self.workers, self.steps, bar)
                 low, high = bootstrap_interval([found.tolist()])
                 spread = f"interval {low:.1f} to {high:.1f}, middle half {interquartile_mean(found):.1f}"
                 say(f"{player}: return {found.mean():.1f} ± {found.std(ddof=min(1, len(found) - 1)):.1f} ({spread})")
@@ -214,12 +214,10 @@ class PolicyRun(Playing):
         if self.video.suffix != ".mp4":
             raise UserError(f"{self.video} is no .mp4 file", "give a name that ends in .mp4")
         env = ControlEnv(self.world())
-        with Progress(f"play {env.world.task}", "steps") as bar:
+        with ProgressBar(f"play {env.world.task}", "steps") as bar:
             bar.start(0, self.steps or env.simulation.steps)
             seed = episode_seed(self.first_seed(), 0)
-            episode = play_episode(
-                env, load_agent_for(self.agent, env), seed, steps=self.steps, on_step=lambda: bar.advance(1)
-            )
+            episode = play_episode(env, load_agent_for(self.agent, env), seed, steps=self.steps, progress=bar)
         env.close()
         write_video(episode.frames, Fraction(ControlEnv.metadata["render_fps"]), self.video)
         say(f"return {episode.rewards.sum():.1f} in {len(episode.rewards)} steps: {self.video}")

@@ -28,12 +28,12 @@ class Report:
 
     def run(self) -> None:
         from otflam.presets import preset
-        from otflam.report import make_page
+        from otflam.report import Lines, make_page
 
         preset(self.preset)  # an unknown name gets a suggestion
         own = self.runs / "records"
         records = self.records or (own if own.is_dir() else RECORDS)
-        page = make_page(self.runs, records, self.preset, self.out, say)
+        page = make_page(self.runs, records, self.preset, self.out, Lines())
         say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, Bars, Workers
+from otflam.commands.base import NO_PREFIX, Workers
 from otflam.core import Cluster, default_workers, require_name
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,13 @@ class Reproduce:
         site = Site(root, self.records, self.preset, self.workers, self.launcher, self.cluster)
         tasks = study.tasks(self.preset)
         if self.dry_run:
-            with Progress("calibrate", "parts") as bar:
-                lines = list(estimate_work(site, tasks, bar.part("calibrate", "parts")))
+            with ProgressBar("calibrate", "parts") as bar:
+                lines = list(estimate_work(site, tasks, bar))
             for line in lines:
                 say(line)
             return
-        with Progress(f"{self.name} ({self.preset})", "cells") as bar:
-            failed = run_tasks(
-                site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name)
-            )
+        with ProgressBar(self.name, "cells") as bar:
+            failed = run_tasks(site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", bar)
         for table in study_tables(self.name, self.records, self.preset):
             say(table)
         for path in study.draw(site):

@@ -14,7 +14,7 @@ import tyro
 from otflam.commands.base import checked_share, describe, required
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.presets import preset
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 
 
@@ -84,32 +84,24 @@ class TokenizerTrain(Training):
         return cls.of(name, preset(name).tokenizer, preset(name).tokenizer_training)
 
     def run(self) -> None:
-        from otflam.core import TrainProgress, leave
+        from otflam.core import leave
         from otflam.data import Store
         from otflam.evaluate import mean_energy, reconstruction
         from otflam.tokenizer import collapse_warning, motion_clips, train_tokenizer
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
-        rows: list[dict[str, float]] = []
         model, train = self.model, self.train
         if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
             chosen = preset(self.preset)
             model = rebase(model, chosen.tokenizer, chosen.digit_tokenizer)
             train = rebase(train, chosen.tokenizer_training, chosen.digit_training)
-        with Progress(f"train {model.method} tokenizer", "steps", quiet=not self.first) as bar:
-
-            def log(row: dict[str, float]) -> None:
-                rows.append(row)
-                bar.log(row)
-
-            trained = train_tokenizer(
-                store, episodes, model, train, self.hardware, self.out, TrainProgress(bar.start, bar.advance, log)
-            )
+        with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not self.first) as bar:
+            trained = train_tokenizer(store, episodes, model, train, self.hardware, self.out, bar)
         if not self.first:
             return
         leave()
-        if (warning := collapse_warning(trained, rows)) is not None:
+        if (warning := collapse_warning(trained, bar.rows)) is not None:
             say(f"warning: {warning}")
         unseen, held = self.judged_on(lambda some: motion_clips(store, model, some), episodes, held)
         count = self.looked_at(train)
@@ -129,22 +121,13 @@ class TokenizerTrainFrames(Training):
         return cls.of(name, preset(name).frame_tokenizer, preset(name).frame_training)
 
     def run(self) -> None:
-        from otflam.core import TrainProgress
         from otflam.data import Store
         from otflam.tokenizer import frame_clips, frame_error, train_frame_tokenizer
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
-        with Progress("train frame tokenizer", "steps", quiet=not self.first) as bar:
-            trained = train_frame_tokenizer(
-                store,
-                episodes,
-                self.model,
-                self.train,
-                self.hardware,
-                self.out,
-                TrainProgress(bar.start, bar.advance, bar.log),
-            )
+        with ProgressBar("train frame tokenizer", "steps", quiet=not self.first) as bar:
+            trained = train_frame_tokenizer(store, episodes, self.model, self.train, self.hardware, self.out, bar)
         if not self.first:
             return
         unseen, held = self.judged_on(lambda some: frame_clips(store, self.model, some), episodes, held)
@@ -192,11 +175,11 @@ class Tokenize:
     """Folder of a trained tokenizer; by default the one that comes with the package."""
 
     def run(self) -> None:
-        with Progress(f"tokenize {self.video}", "frames") as bar:
+        with ProgressBar(f"tokenize {self.video}", "frames") as bar:
             bar.note("loading the tokenizer")  # at once, for it takes seconds
             from otflam.experiments import tokenize_video, verdict
 
-            found = tokenize_video(self.video, self.out, self.tokenizer, bar.reach)
+            found = tokenize_video(self.video, self.out, self.tokenizer, bar)
         for path in found.paths:
             say(f"wrote {path}")
         say(verdict(found, self.video, self.tokenizer is not None))
@@ -215,7 +198,7 @@ class TokenizerEncode:
         from otflam.data import Store
         from otflam.tokenizer import encode_store
 
-        with Progress(f"encode {self.data}", "episodes") as bar:
+        with ProgressBar(f"encode {self.data}", "episodes") as bar:
             store = Store(self.data)
-            codes = encode_store(store, self.tokenizer, bar.reach)
+            codes = encode_store(store, self.tokenizer, bar)
         describe(codes, store)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otflam.commands.base import Bars, Workers
+from otflam.commands.base import Workers
 from otflam.core import default_workers
-from otflam.report import Progress, say
+from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Demo:
     def run(self) -> None:
         from otflam.experiments import run_demo
 
-        with Progress("demo", "cells") as bar:
-            for line in run_demo(self.out, self.preset, self.workers, Bars(bar, "demo")):
+        with ProgressBar("demo", "cells") as bar:
+            for line in run_demo(self.out, self.preset, self.workers, bar):
                 bar.end()
                 say(line)
 

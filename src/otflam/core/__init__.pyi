@@ -14,11 +14,8 @@ from otflam.core.config import (
     versions as versions,
 )
 from otflam.core.digests import (
-    MEGABYTE as MEGABYTE,
-    Reached as Reached,
     digest_file as digest_file,
     digest_files as digest_files,
-    megabytes as megabytes,
 )
 from otflam.core.errors import (
     BusyError as BusyError,
@@ -63,6 +60,7 @@ from otflam.core.nn import (
 )
 from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
 from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
+from otflam.core.progress import SILENT as SILENT, Progress as Progress
 from otflam.core.release import (
     DIGEST as DIGEST,
     WEIGHTS as WEIGHTS,
@@ -83,8 +81,6 @@ from otflam.core.run import (
 )
 from otflam.core.threads import use_one_thread as use_one_thread
 from otflam.core.train import (
-    SILENT as SILENT,
-    TrainProgress as TrainProgress,
     device_of as device_of,
     fit as fit,
     launch as launch,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from otflam.core.errors import UserError
+from otflam.core.progress import SILENT
 
 POLL_SECONDS = 0.5
 LARGEST_ARRAY = 1000
@@ -96,7 +97,7 @@ class Remote:
     arguments: tuple
 
     def __call__(self, job: int) -> Any:
-        return self.make_worker(*self.arguments)(job, lambda: None)
+        return self.make_worker(*self.arguments)(job, SILENT)
 
 
 def outcome(job: Any, logs: Path) -> Any:

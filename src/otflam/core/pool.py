@@ -13,12 +13,24 @@ from typing import Any, Literal, TypeVar
 
 from otflam.core.errors import UserError
 from otflam.core.interrupts import in_main_thread, interrupted_later
+from otflam.core.progress import SILENT, Progress
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
 
 _worker: Any = None
-_ticks: Any = None
+_told = SILENT
+
+
+class Ticks(Progress):
+    """Counts, for the parent, what a worker process gets done."""
+
+    def __init__(self, ticks: Any) -> None:
+        self.ticks = ticks
+
+    def advance(self, count: int = 1) -> None:
+        with self.ticks.get_lock():
+            self.ticks.value += count
 
 
 def default_workers() -> int:
@@ -31,13 +43,13 @@ def run_jobs(
     arguments: tuple,
     jobs: Iterable[int],
     workers: int,
-    on_tick: Callable[[int], None] = lambda ticks: None,
+    progress: Progress = SILENT,
     method: Literal["spawn", "fork"] = "spawn",
 ) -> Iterator[tuple[int, Any]]:
     """Yield the number of each job as it is done, and what came out.
 
-    `make_worker(*arguments)` runs once in every process; the result is called as `worker(job, tick)`, where `tick()`
-    reports a small piece of progress. Jobs may finish in any order. With one worker everything stays in this process.
+    `make_worker(*arguments)` runs once in every process; the result is called as `worker(job, progress)` and may
+    `advance` that. Jobs may finish in any order. With one worker everything stays in this process.
     Forked processes have what this one has loaded, and are for one that has no threads and no GPU in use.
     """
     jobs = list(jobs)
@@ -46,7 +58,7 @@ def run_jobs(
             return
         worker = make_worker(*arguments)
         for job in jobs:
-            yield job, worker(job, lambda: on_tick(1))
+            yield job, worker(job, progress)
         return
     context = multiprocessing.get_context(method)
     ticks, reported = context.Value("q", 0), 0
@@ -60,7 +72,7 @@ def run_jobs(
         while pending:
             with interrupted_later():  # between the locks of all futures an interrupt would leave some held for ever
                 finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
-            on_tick(ticks.value - reported)
+            progress.advance(ticks.value - reported)
             reported = ticks.value
             for future in finished:
                 yield future.result()
@@ -75,11 +87,11 @@ def run_jobs(
 
 
 def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:
-    global _worker, _ticks
+    global _worker, _told
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the parent's handler, which would complain
     threading.Thread(target=_follow_parent, daemon=True).start()
-    _ticks = ticks
+    _told = Ticks(ticks)
     try:
         _worker = make_worker(*arguments)
     except UserError as error:  # told by the first job: an error here would only break the pool
@@ -94,12 +106,7 @@ def _follow_parent() -> None:
         os._exit(1)
 
 
-def _tick() -> None:
-    with _ticks.get_lock():
-        _ticks.value += 1
-
-
 def _work(job: int) -> tuple[int, Any]:
     if isinstance(_worker, UserError):
         raise _worker
-    return job, _worker(job, _tick)
+    return job, _worker(job, _told)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -25,6 +24,7 @@ from otflam.core.errors import UserError
 from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
 from otflam.core.processor import bfloat16
+from otflam.core.progress import SILENT, Progress
 from otflam.core.release import first_line, first_not_finite, save_weights
 from otflam.core.run import Run
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
@@ -72,19 +72,6 @@ class Feed(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class TrainProgress:
-    """Who hears how a training gets on."""
-
-    start: Callable[[int, int], None] = lambda done, total: None
-    """Steps that are done already, and all."""
-    step: Callable[[int], None] = lambda count: None
-    log: Callable[[dict[str, float]], None] = lambda row: None
-
-
-SILENT = TrainProgress()
-
-
 def train_into(
     out: Path,
     about: dict[str, Any],
@@ -93,9 +80,9 @@ def train_into(
     train: TrainConfig,
     fabric: Fabric,
     load: Callable[[], M],
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
     check: Callable[[], dict[str, float]] | None = None,
-    finish: Callable[[], None] = lambda: None,
+    finish: Callable[[], None] | None = None,
 ) -> M:
     """Train a fresh model into a folder, continue what was begun there, or `load` what is finished.
 
@@ -109,7 +96,8 @@ def train_into(
         return load()
     fit(model, feed(), train, run, fabric, progress, check)
     if fabric.global_rank == 0:
-        finish()
+        if finish is not None:
+            finish()
         save_weights(model, out)
     fabric.barrier()
     return model.cpu().eval()
@@ -121,7 +109,7 @@ def fit(
     config: TrainConfig,
     run: Run,
     fabric: Fabric,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
     check: Callable[[], dict[str, float]] | None = None,
 ) -> None:
     """Train a model in place, continuing from the run's checkpoint if there is one.
@@ -145,7 +133,7 @@ def fit(
         batch = feed.batch(config.batch, config.seed, step, fabric.global_rank, fabric.world_size).to(fabric.device)
         logged = train_step(module, batch, optimiser, config, fabric, step)
         step += 1
-        progress.step(1)
+        progress.advance()
         saving = step % config.save_every == 0 or step == config.steps
         if saving and (broken := not_finite(model.state_dict(), optimiser.state_dict())) is not None:
             raise UserError(f"{broken} is not finite after step {step}", SMALLER_STEPS)

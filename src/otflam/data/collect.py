@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core import UserError, from_json, run_jobs, to_json, versions
+from otflam.core import SILENT, Progress, UserError, from_json, run_jobs, to_json, versions
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
@@ -23,8 +22,7 @@ def collect_episodes(
     collection: Collection,
     out: Path,
     workers: int,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_frames: Callable[[int], None] = lambda frames: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
     if collection.episodes < 1 or (collection.steps is not None and collection.steps < 2):
@@ -46,9 +44,9 @@ def collect_episodes(
     writer.reserve(collection.episodes * steps)
     writer.drop_damaged()
     done = writer.done()
-    on_start(len(done) * steps, collection.episodes * steps)
+    progress.start(len(done) * steps, collection.episodes * steps)
     missing = [index for index in range(collection.episodes) if index not in done]
-    for _ in run_jobs(Collector, (collection, out, columns, plan, steps), missing, workers, on_frames):
+    for _ in run_jobs(Collector, (collection, out, columns, plan, steps), missing, workers, progress):
         pass
     return writer.finish(extra, collection.episodes)
 
@@ -70,11 +68,11 @@ class Collector:
         self.shares = parse_mix(collection.mix)
         self.policies = {name: make_policy(name, self.env.simulation, collection.expert) for name in self.shares}
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> None:
+    def __call__(self, index: int, progress: Progress) -> None:
         seed = episode_seed(self.collection.seed, index)
         name = choose_policy(self.shares, self.collection.seed, index)
         episode = play_episode(
-            self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, on_step=tick
+            self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, progress=progress
         )
         info = {"seed": seed, "policy": name, "return": float(episode.rewards.sum(dtype=np.float64))}
         self.writer.write(index, episode.columns(), info)
@@ -85,8 +83,7 @@ def render(
     world: World,
     out: Path,
     workers: int,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_frames: Callable[[int], None] = lambda frames: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """Draw the episodes of a store again, as another world shows them; everything but the pictures stays the same."""
     collected = recorded_collection(source)
@@ -105,9 +102,9 @@ def render(
     writer.reserve(len(source) * slot)
     writer.drop_damaged()
     done = writer.done()
-    on_start(int(source.lengths[list(done)].sum()), int(source.lengths.sum()))
+    progress.start(int(source.lengths[list(done)].sum()), int(source.lengths.sum()))
     missing = [index for index in range(len(source)) if index not in done]
-    for _ in run_jobs(Redrawer, (source.path, world, out, columns, plan, slot), missing, workers, on_frames):
+    for _ in run_jobs(Redrawer, (source.path, world, out, columns, plan, slot), missing, workers, progress):
         pass
     return writer.finish(extra, len(source))
 
@@ -119,13 +116,13 @@ class Redrawer:
         self.source, self.env = Store(source), ControlEnv(world)
         self.writer = StoreWriter(out, columns, plan, slot=slot)
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> None:
+    def __call__(self, index: int, progress: Progress) -> None:
         rows = {name: self.source.episode(index, name) for name in self.source.columns}
         frames, distractors = [], []
         for frame, distraction in self.env.redraw(self.source.episodes[index]["seed"], rows["physics"]):
             frames.append(frame)
             distractors.append(distraction.vector())
-            tick()
+            progress.advance()
         info = {name: self.source.episodes[index][name] for name in ("seed", "policy", "return")}
         self.writer.write(index, rows | {"frames": np.stack(frames), "distractors": np.stack(distractors)}, info)
 

@@ -22,7 +22,7 @@ from av.video.stream import VideoStream
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
-from otflam.core import DAMAGED, UserError, open_image, open_video, reason, video_stream
+from otflam.core import DAMAGED, SILENT, Progress, UserError, open_image, open_video, reason, video_stream
 from otflam.data.options import VideoImport
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -92,15 +92,19 @@ class Frame:
 
 
 def decode_video(
-    path: Path, config: VideoImport, on_place: Callable[[float], None] = lambda place: None
+    path: Path, config: VideoImport, size: int = 0, progress: Progress = SILENT
 ) -> tuple[UInt8[np.ndarray, "t size size 3"], VideoFacts]:
-    """Read a video file or image folder as square frames, or raise UnusableVideoError with the reason."""
+    """Read a video file or image folder as square frames, or raise UnusableVideoError with the reason.
+
+    `progress` advances by what was read of its `size`.
+    """
     # A bytearray grows in place: a list of frames would need their memory twice when it is joined.
-    pixels, kept, count, origin, start, end = bytearray(), [], 0, None, Fraction(), Fraction()
+    pixels, kept, count, read, origin, start, end = bytearray(), [], 0, 0, None, Fraction(), Fraction()
     for count, (picture, keep) in enumerate(_mark_nearest(_pictures(path, config), config.fps), start=1):
         origin = picture.origin if origin is None or picture.origin.lossy else origin
         start, end = (picture.time if count == 1 else start), picture.time
-        on_place(picture.place)
+        progress.advance(int(picture.place * size) - read)
+        read = int(picture.place * size)
         if keep:
             with _naming(path):
                 square = fit_square(picture.load(), config.size, config.fit, picture.aspect)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import READ_ONLY, BusyError, UserError, stable_hash
+from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, stable_hash
 from otflam.data.layout import Column
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter, finished_store
@@ -46,7 +46,7 @@ def derive(
     model_hash: str,
     column: Column,
     compute: Callable[[int], np.ndarray],
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = SILENT,
     episodes: Sequence[int] | np.ndarray | None = None,
 ) -> Store:
     """Compute a column episode by episode, or continue, or find it done; `compute` gives an episode's rows.
@@ -71,7 +71,7 @@ def derive(
             if len(rows) != store.lengths[index]:
                 raise ValueError(f"{name} of episode {index} has {len(rows)} rows, not {store.lengths[index]}")
             writer.write(place, {name: rows}, {"episode": index}, int(starts[place]))
-        on_progress(place + 1, len(chosen))
+        progress.reach(place + 1, len(chosen))
     return writer.finish({"kind": "derived"}, len(chosen))
 
 

@@ -6,14 +6,14 @@ h5py comes with `otflam[hdf5]` and is imported only when a file is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core import Reached, UserError, digest_file, megabytes, replacing, versions
+from otflam.core import SILENT, Progress, UserError, digest_file, replacing, versions
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
@@ -24,9 +24,7 @@ LARGEST = 1 << 32
 """Bytes of one array: a trajectory is read whole."""
 
 
-def import_laom(
-    file: Path, out: Path, on_part: Callable[[str, str], Reached] = lambda label, unit: lambda done, total: None
-) -> Store:
+def import_laom(file: Path, out: Path, progress: Progress = SILENT) -> Store:
     """Copy a LAOM file into a store, one trajectory at a time; run again to continue an interrupted import."""
     if not file.is_file():
         raise UserError(f"{file} does not exist", "give a LAOM .hdf5 file")
@@ -38,19 +36,21 @@ def import_laom(
             columns = _columns(groups, file)
             facts = _root_facts(root, columns["frames"], file)
         size = file.stat().st_size
-        digest = digest_file(file, megabytes(size, on_part(f"read {file}", "MB")))
+        progress.part(f"read {file}", "bytes").start(0, size)
+        digest = digest_file(file, progress)
         plan = {"file": file.name, "bytes": size, "digest": digest}
         if (store := finished_store(out, plan)) is not None:
             return store
         writer = StoreWriter(out, columns, plan, lock=True)
         writer.drop_damaged()
-        done, reached = writer.done(), on_part(f"import {file}", "episodes")
+        done = writer.done()
+        progress.part(f"import {file}")
         for index, group in enumerate(groups):
             if index not in done:
                 with _reading(file):
                     rows, info = _trajectory(group, file)
                 writer.append(index, rows, info)
-            reached(index + 1, len(groups))
+            progress.reach(index + 1, len(groups))
     episodes = writer.done().values()
     total = sum(episode["length"] for episode in episodes) * math.prod(columns["actions"].shape)
     changed = sum(episode["actions_clipped"] for episode in episodes)

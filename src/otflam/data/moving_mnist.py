@@ -13,7 +13,6 @@ import importlib.metadata
 import importlib.util
 import math
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from otflam.core import UserError, require_name, to_json, versions
+from otflam.core import SILENT, Progress, UserError, require_name, to_json, versions
 from otflam.data.archives import read_arrays, read_bytes
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store, digest
@@ -72,7 +71,7 @@ MOTIONS: tuple[str, ...] = tuple(MOTION_OF)
 """Motion names; a motion's id is its place here."""
 
 
-def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int, int], None] | None = None) -> Store:
+def make_moving_mnist(config: MovingMNIST, out: Path, progress: Progress = SILENT) -> Store:
     """Draw a data set into `out`, continuing one that was interrupted."""
     count = DEFAULT_SEQUENCES[config.split] if config.sequences is None else config.sequences
     config = replace(config, sequences=count)
@@ -99,8 +98,7 @@ def make_moving_mnist(config: MovingMNIST, out: Path, on_progress: Callable[[int
             frames = draw(image, name, _draw_start(config, index, image, name), config.frames, config.size)
             info = {"digit": digit, "motion": motion, "motion_name": name, "instance": instance}
             writer.write(index, {"frames": frames[..., None]}, info)
-        if on_progress:
-            on_progress(index + 1, count)
+        progress.reach(index + 1, count)
     about = {"kind": "moving-mnist", "motions": MOTIONS, "digits_source": source, "versions": versions("numpy")}
     return writer.finish(about, count)
 

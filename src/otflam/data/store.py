@@ -13,14 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core import UserError, read_json
+from otflam.core import SILENT, Progress, UserError, read_json
 from otflam.data.layout import CURE, HEADER, Column, read_columns, read_places
 
 FORMAT, VERSION = "otflam-store", 1
@@ -129,7 +128,7 @@ class Store:
                 "restore it or make the data set again",
             )
 
-    def check(self, on_episode: Callable[[int], None] = lambda index: None) -> None:
+    def check(self, progress: Progress = SILENT) -> None:
         """Read everything and compare it with the checksums; the first file that differs is named."""
         for name in self.columns:
             self[name]
@@ -138,7 +137,7 @@ class Store:
         for index in range(len(self)):
             for name in self.columns:
                 self._check(index, name)
-            on_episode(index)
+            progress.advance()
 
 
 def content_hash(columns: Any, episodes: list[dict[str, Any]]) -> str:

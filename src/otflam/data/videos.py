@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from otflam.core import MEGABYTE, Reached, UserError, digest_file, digest_files, megabytes, to_json, versions
+from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, to_json, versions
 from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, list_images, natural_key
 from otflam.data.labels import Actions, read_actions
 from otflam.data.options import VideoImport
@@ -35,12 +35,12 @@ class Source:
     path: Path
     bytes: int
 
-    def digest(self, on_bytes: Callable[[int], None]) -> str | None:
+    def digest(self, progress: Progress) -> str | None:
         """Names its content; none if it cannot be read, which is told when its turn comes."""
         try:
             if not self.path.is_dir():
-                return digest_file(self.path, on_bytes)
-            return digest_files(((file.name, file) for file in list_images(self.path)), on_bytes)
+                return digest_file(self.path, progress)
+            return digest_files(((file.name, file) for file in list_images(self.path)), progress)
         except OSError:
             return None
 
@@ -56,7 +56,7 @@ def import_videos(
     out: Path,
     config: VideoImport,
     report: Callable[[str], None] = LOG.warning,
-    on_part: Callable[[str, str], Reached] = lambda label, unit: lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """Turn every video and image folder under `folder` into an episode; run again to continue an interrupted import."""
     _check(config)
@@ -65,15 +65,15 @@ def import_videos(
     columns = {"frames": Column("uint8", (config.size, config.size, 3))}
     if actions:
         columns |= {"actions": Column("float32", (len(actions.names),)), "action_mask": Column("bool", ())}
-    read = megabytes(sum(source.bytes for source in sources), on_part(f"read {folder}", "MB"))
-    files = [[source.name, source.bytes, source.digest(read)] for source in sources]
+    progress.part(f"read {folder}", "bytes").start(0, sum(source.bytes for source in sources))
+    files = [[source.name, source.bytes, source.digest(progress)] for source in sources]
     digest = actions.digest if actions else None
     plan = {**to_json(config), "files": files, "actions_digest": digest}
     if (store := finished_store(out, plan)) is not None:
         return store
     writer = StoreWriter(out, columns, plan, lock=True)
     writer.drop_damaged()
-    skipped = _import_all(sources, writer, config, actions, report, on_part(f"import {folder}", "MB"))
+    skipped = _import_all(sources, writer, config, actions, report, progress.part(f"import {folder}", "bytes"))
     if not (episodes := writer.done()):
         _withdraw(out, columns)
         raise UserError(f"nothing under {folder} can be imported", f"{skipped[0]['source']}: {skipped[0]['reason']}")
@@ -91,19 +91,16 @@ def _import_all(
     config: VideoImport,
     actions: Actions | None,
     report: Callable[[str], None],
-    reached: Reached,
+    progress: Progress,
 ) -> list[dict[str, str]]:
     """Write the episodes that are missing, and say which sources cannot become one."""
     done, skipped, total = writer.done(), [], sum(source.bytes for source in sources)
     ends = list(accumulate(source.bytes for source in sources))
+    progress.start(0, total)
     for index, (source, end) in enumerate(zip(sources, ends, strict=True)):
-
-        def place(share: float, left: int = end - source.bytes, size: int = source.bytes) -> None:
-            reached(int(left + share * size) // MEGABYTE, -(-total // MEGABYTE))
-
         if index not in done:
             try:
-                frames, facts = decode_video(source.path, config, place)
+                frames, facts = decode_video(source.path, config, source.bytes, progress)
             except UnusableVideoError as error:
                 skipped.append({"source": source.name, "reason": error.reason})
                 report(f"skipped {source.name}: {error.reason}")
@@ -112,7 +109,7 @@ def _import_all(
                     report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
                 labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
                 writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
-        place(1.0)
+        progress.reach(end, total)
     return skipped
 
 

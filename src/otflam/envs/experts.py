@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,7 +22,7 @@ import safetensors
 from jaxtyping import Float32, Float64
 from safetensors.numpy import load_file, save_file
 
-from otflam.core import UserError, replacing, unknown_name
+from otflam.core import SILENT, Progress, UserError, replacing, unknown_name
 from otflam.envs.rollout import Observation, Policy, episode_seed, state_return
 from otflam.envs.simulation import Simulation
 
@@ -165,16 +165,17 @@ def expert_returns(
     expert: str | None,
     episodes: int,
     seed: int,
-    on_episode: Callable[[int], None] = lambda count: None,
+    progress: Progress = SILENT,
 ) -> Float64[np.ndarray, " n"]:
     """Returns of a state-based policy over full episodes."""
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     simulation, returns = Simulation(task), []
     player = make_policy(policy, simulation, expert)
+    progress.start(0, episodes)
     for index in range(episodes):
         returns.append(state_return(simulation, player, episode_seed(seed, index)))
-        on_episode(1)
+        progress.advance()
     return np.array(returns)
 
 

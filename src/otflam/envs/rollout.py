@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32, Float64, UInt8
 
-from otflam.core import Episode
+from otflam.core import SILENT, Episode, Progress
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import ControlEnv
 
@@ -62,7 +62,7 @@ def play_episode(
     *,
     steps: int | None = None,
     noise: float = 0.0,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Episode:
     """Play the episode of a seed, for at most `steps` steps; `noise` is the deviation of Gaussian action noise."""
     rng = policy_rng(seed)
@@ -77,7 +77,7 @@ def play_episode(
         after, reward, _, last, info_after = env.step(action)
         rows.append((frame, action, np.float32(reward), info["state"], info["physics"], info["distractors"]))
         frame, info = after, info_after
-        on_step()
+        progress.advance()
         if last:
             break
     return Episode(*(np.stack(column) for column in zip(*rows, strict=True)))
@@ -88,7 +88,7 @@ def play_together(
     policy: SeeingPolicy,
     stacks: UInt8[np.ndarray, "n k h w 3"],
     steps: int,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> Float64[np.ndarray, " n"]:
     """Returns of episodes that have begun with these frames, played side by side: one batch a step for the policy."""
     totals = np.zeros(len(envs))
@@ -98,7 +98,7 @@ def play_together(
             frame, reward, _, ended, _ = env.step(action)
             totals[place] += reward
             frames.append(frame)
-            on_step()
+            progress.advance()
         if ended:  # suite tasks end only by their time limit, so that all end together
             break
         stacks = np.concatenate([stacks[:, 1:], np.stack(frames)[:, None]], 1)
@@ -110,10 +110,10 @@ def state_return(
     policy: Policy,
     seed: int,
     steps: int | None = None,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> float:
     """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
-    return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, on_step)
+    return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, progress)
 
 
 def return_from(
@@ -122,7 +122,7 @@ def return_from(
     state: Float32[np.ndarray, " s"],
     rng: np.random.Generator,
     steps: int | None = None,
-    on_step: Callable[[], None] = lambda: None,
+    progress: Progress = SILENT,
 ) -> float:
     """The same from the state that a simulation is in."""
     total = 0.0
@@ -130,7 +130,7 @@ def return_from(
         action = np.clip(policy.act(Observation(None, state, step), rng), simulation.low, simulation.high)
         state, reward, last = simulation.step(action)
         total += reward
-        on_step()
+        progress.advance()
         if last:
             break
     return total

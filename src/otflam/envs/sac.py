@@ -12,13 +12,13 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from otflam.core import Progress
 from otflam.envs.experts import Expert
 from otflam.envs.recipe import Recipe
 from otflam.envs.simulation import Simulation
@@ -118,7 +118,7 @@ class SAC:
     def noise(self, *shape: int) -> Tensor:
         return torch.randn(*shape, generator=self.generator)
 
-    def play_round(self, on_step: Callable[[int], None]) -> dict[str, float]:
+    def play_round(self, progress: Progress) -> dict[str, float]:
         """Let every environment play one episode, learning along the way; return what to log."""
         cfg = self.config
         for optimiser in self.optimisers:
@@ -144,7 +144,7 @@ class SAC:
                 count = int(self.owed)
                 self.owed -= count
                 logged = self.learn(count)
-            on_step(cfg.environments)
+            progress.advance(cfg.environments)
         self.round += 1
         self.mean, self.std = self.replay.statistics()
         return {"train_return": float(returns.mean()), **logged}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from otflam.core import SMALLER_STEPS, Run, UserError, first_not_finite, to_json, write_text
+from otflam.core import SILENT, SMALLER_STEPS, Progress, Run, UserError, first_not_finite, to_json, write_text
 from otflam.envs.recipe import Recipe
 from otflam.envs.sac import SAC
 
@@ -34,9 +33,7 @@ def train_expert(
     out: Path,
     config: Recipe,
     seed: int,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_step: Callable[[int], None] = lambda decisions: None,
-    on_log: Callable[[dict], None] = lambda row: None,
+    progress: Progress = SILENT,
 ) -> Path:
     """Train an expert, continuing from a checkpoint in `out` if there is one; return the file of the best policy.
 
@@ -49,10 +46,10 @@ def train_expert(
     if (saved := run.load()) is not None:
         sac.load_state(saved["state"])
         best, seconds, rows = saved["best"], saved["seconds"], saved["rows"]
-    on_start(sac.round * sac.steps * config.environments, sac.rounds * sac.steps * config.environments)
+    progress.start(sac.round * sac.steps * config.environments, sac.rounds * sac.steps * config.environments)
     began = time.monotonic() - seconds
     while sac.round < sac.rounds:
-        row = sac.play_round(on_step) | {"round": sac.round}
+        row = sac.play_round(progress) | {"round": sac.round}
         row["decisions"] = sac.round * sac.steps * config.environments
         row["seconds"] = seconds = round(time.monotonic() - began, 1)
         rows.append(row)
@@ -66,5 +63,5 @@ def train_expert(
                 raise UserError(f"{broken} is not finite in round {sac.round}", SMALLER_STEPS)
             run.save({"state": sac.state(), "best": best, "seconds": seconds, "rows": rows})
             write_text(out / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        on_log(row)
+        progress.log(row)
     return best_file

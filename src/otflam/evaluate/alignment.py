@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core import Batch, stable_hash
+from otflam.core import SILENT, Batch, Progress, stable_hash
 from otflam.data import Clips, Column, Store, derive
 from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
 from otflam.motion import MotionConfig, motion
@@ -61,7 +61,7 @@ def aligned_columns(
     backbone: Backbone | None,
     unlabelled: Episodes,
     episodes: Episodes,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    progress: Progress = SILENT,
     device: torch.device = CPU,
 ) -> dict[str, Store]:
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
@@ -82,21 +82,19 @@ def aligned_columns(
         return lambda batch: (view(batch) - mean) @ axes
 
     def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int | None = None) -> Store:
-        made = (store, folder, backbone, name, width, function, episodes, on_part, about)
+        made = (store, folder, backbone, name, width, function, episodes, progress, about)
         return derive_with(*made, keep_features=True, device=device)
 
     return {
-        "latents": label_store(store, folder, backbone, episodes, on_part, keep_features=True, device=device),
+        "latents": label_store(store, folder, backbone, episodes, progress, keep_features=True, device=device),
         "present": column("present", present, WIDTH),
         "still": column("still", still),
-        "state": state_column(store, unlabelled, episodes, on_part("state")),
-        "motion": motion_column(store, model.stride, episodes, on_part("motion")),
+        "state": state_column(store, unlabelled, episodes, progress.part("state")),
+        "motion": motion_column(store, model.stride, episodes, progress.part("motion")),
     }
 
 
-def state_column(
-    store: Store, unlabelled: Episodes, episodes: Episodes, on_progress: Callable[[int, int], None]
-) -> Store:
+def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progress: Progress = SILENT) -> Store:
     """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
     seen = Clips(store, STACK, (), unlabelled, pad=True)
 
@@ -110,7 +108,7 @@ def state_column(
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
     key = stable_hash(["state", ALIGNMENT_VERSION, WIDTH, sampled(seen), unlabelled.tolist()])
-    return derive(store, "state", key, Column("float32", (WIDTH,)), compute, on_progress, episodes)
+    return derive(store, "state", key, Column("float32", (WIDTH,)), compute, progress, episodes)
 
 
 def sampled(clips: Clips) -> int:
@@ -129,7 +127,7 @@ def small_stack(batch: Batch) -> Float[Tensor, "n f"]:
     return F.avg_pool2d(grey, 2).flatten(1)
 
 
-def motion_column(store: Store, stride: int, episodes: Episodes, on_progress: Callable[[int, int], None]) -> Store:
+def motion_column(store: Store, stride: int, episodes: Episodes, progress: Progress = SILENT) -> Store:
     """The raw motion of every transition."""
     width = raw_motion(Clips(store, (0, stride)).batch(1, 0, 0), stride).shape[1]
 
@@ -140,7 +138,7 @@ def motion_column(store: Store, stride: int, episodes: Episodes, on_progress: Ca
         return rows
 
     key = stable_hash(["motion", ALIGNMENT_VERSION, stride])
-    return derive(store, "motion", key, Column("float32", (width,)), compute, on_progress, episodes)
+    return derive(store, "motion", key, Column("float32", (width,)), compute, progress, episodes)
 
 
 def frozen_future(batch: Batch) -> Batch:

@@ -5,7 +5,7 @@ Seeds of evaluation episodes are shared by all methods, so that each meets the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from otflam.core import Hardware, UserError, device_of, from_json, run_jobs
+from otflam.core import SILENT, Hardware, Progress, UserError, device_of, from_json, run_jobs
 from otflam.envs import POLICIES, ControlEnv, Simulation, World, episode_seed, make_policy, play_together, state_return
 from otflam.evaluate.stats import interquartile_mean
 from otflam.policy import Agent, load_agent
@@ -54,18 +54,18 @@ class Player:
         self.player, self.world, self.seed, self.episodes, self.steps = player, world, seed, episodes, steps
         self.hardware = hardware
 
-    def __call__(self, group: int, tick: Callable[[], None]) -> list[float]:
+    def __call__(self, group: int, progress: Progress) -> list[float]:
         """Returns of one group of episodes, which are played side by side."""
         first = group * TOGETHER
         seeds = [episode_seed(self.seed, index) for index in range(first, min(first + TOGETHER, self.episodes))]
         if self.player in POLICIES:  # they look at states: nothing has to be drawn
             simulation = Simulation(self.world.task)
             policy = make_policy(str(self.player), simulation)
-            return [state_return(simulation, policy, seed, self.steps, tick) for seed in seeds]
+            return [state_return(simulation, policy, seed, self.steps, progress) for seed in seeds]
         with worlds_and_agent(Path(self.player), self.world, len(seeds), self.hardware) as (envs, agent):
             frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
             stacks = frames[:, None].repeat(agent.seen, 1)  # before an episode its first frame is repeated
-            return play_together(envs, agent, stacks, self.steps or envs[0].simulation.steps, tick).tolist()
+            return play_together(envs, agent, stacks, self.steps or envs[0].simulation.steps, progress).tolist()
 
 
 @contextmanager
@@ -108,14 +108,14 @@ def play(
     episodes: int,
     workers: int,
     steps: int | None = None,
-    on_tick: Callable[[int], None] = lambda ticks: None,
+    progress: Progress = SILENT,
     hardware: Hardware = AUTO,
 ) -> Float64[np.ndarray, " n"]:
     """Returns of whole episodes, in parallel."""
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     groups = range(-(-episodes // TOGETHER))
-    found = dict(run_jobs(Player, (player, world, seed, episodes, steps, hardware), groups, workers, on_tick))
+    found = dict(run_jobs(Player, (player, world, seed, episodes, steps, hardware), groups, workers, progress))
     return np.array([value for group in groups for value in found[group]])
 
 

@@ -101,8 +101,8 @@ def judge_extractor(
     latents = Rows({int(index): extracted(store, extractor, int(index)) for index in used})
     columns = {
         "latents": latents,
-        "state": state_column(store, splits.unlabelled, used, lambda done, total: None),
-        "motion": motion_column(store, last, used, lambda done, total: None),
+        "state": state_column(store, splits.unlabelled, used),
+        "motion": motion_column(store, last, used),
     }
     found = read_actions(store, columns, labelled, probes, last, train)
     known, unseen = ([latents.episodes[int(index)][:-last] for index in part] for part in (splits.pool, probes))

@@ -10,13 +10,11 @@ Axes: t time steps, a actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
 
-from otflam.core import UserError, stable_hash
+from otflam.core import SILENT, Progress, UserError, stable_hash
 from otflam.data import Store, derive, recorded_collection
 from otflam.envs import Observation, Simulation, make_policy, policy_rng
 
@@ -24,7 +22,7 @@ INNOVATION_VERSION = 1
 INNOVATION = "innovation"
 
 
-def innovation_column(store: Store, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Store | None:
+def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None:
     """The innovation of every executed action, beside the data; None where nothing was left to chance."""
     collected = recorded_collection(store)
     if not collected.noise:
@@ -49,7 +47,7 @@ def innovation_column(store: Store, on_progress: Callable[[int, int], None] = la
         return (actions - expected_clip(np.stack(choices), collected.noise, low, high)).astype(np.float32)
 
     key = stable_hash([INNOVATION, INNOVATION_VERSION])
-    return derive(store, INNOVATION, key, store.columns["actions"], compute, on_progress)
+    return derive(store, INNOVATION, key, store.columns["actions"], compute, progress)
 
 
 def expected_clip(

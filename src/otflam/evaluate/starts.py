@@ -10,7 +10,6 @@ Axes: e episodes, s stretches of each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from otflam.core import Hardware, UserError, run_jobs, stable_hash
+from otflam.core import SILENT, Hardware, Progress, UserError, run_jobs, stable_hash
 from otflam.data import Column, Store, derive, recorded_collection
 from otflam.envs import POLICIES, Policy, Simulation, make_policy, play_together, policy_rng, return_from
 from otflam.evaluate.control import AUTO, TOGETHER, worlds_and_agent
@@ -57,43 +56,41 @@ class Starter:
         self.hardware = hardware
         self.world = recorded_collection(self.store).world
 
-    def __call__(self, group: int, tick: Callable[[], None]) -> list[list[float]]:
+    def __call__(self, group: int, progress: Progress) -> list[list[float]]:
         """What was earned in each stretch of each episode."""
         episodes = self.stretches.episodes[group * TOGETHER : (group + 1) * TOGETHER]
         times = self.stretches.times(self.store)
         if self.player in POLICIES:
             simulation = Simulation(self.world.task)
             policy = make_policy(str(self.player), simulation)
-            return [[self._stretch(simulation, policy, index, time, tick) for time in times] for index in episodes]
+            return [[self._stretch(simulation, policy, index, time, progress) for time in times] for index in episodes]
         earned = np.zeros((len(episodes), len(times)))
         with worlds_and_agent(Path(self.player), self.world, len(episodes), self.hardware) as (envs, agent):
             for place, time in enumerate(times):
                 for env, index in zip(envs, episodes, strict=True):
                     env.resume(self.store.episodes[index]["seed"], time, self.store.episode(index, "physics")[time])
                 recent = [self.store.episode(i, "frames")[time + 1 - agent.seen : time + 1] for i in episodes]
-                earned[:, place] = play_together(envs, agent, np.stack(recent), self.stretches.steps, tick)
+                earned[:, place] = play_together(envs, agent, np.stack(recent), self.stretches.steps, progress)
         return earned.tolist()
 
-    def _stretch(
-        self, simulation: Simulation, policy: Policy, index: int, time: int, tick: Callable[[], None]
-    ) -> float:
+    def _stretch(self, simulation: Simulation, policy: Policy, index: int, time: int, progress: Progress) -> float:
         """One stretch of a policy that looks at states."""
         seed = self.store.episodes[index]["seed"]
         simulation.begin(seed)
         state = simulation.resume(self.store.episode(index, "physics")[time])
-        return return_from(simulation, policy, state, policy_rng(seed), self.stretches.steps, tick)
+        return return_from(simulation, policy, state, policy_rng(seed), self.stretches.steps, progress)
 
 
 def start_returns(
     player: str | Path,
     stretches: Stretches,
     workers: int = 1,
-    on_tick: Callable[[int], None] = lambda ticks: None,
+    progress: Progress = SILENT,
     hardware: Hardware = AUTO,
 ) -> Float64[np.ndarray, "e s"]:
     """What a player earns in each stretch of each episode."""
     groups = range(-(-len(stretches.episodes) // TOGETHER))
-    found = dict(run_jobs(Starter, (player, stretches, hardware), groups, workers, on_tick))
+    found = dict(run_jobs(Starter, (player, stretches, hardware), groups, workers, progress))
     return np.array([row for group in groups for row in found[group]])
 
 

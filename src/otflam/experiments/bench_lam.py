@@ -126,7 +126,7 @@ def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM
     if (base := METHODS[method].base) is not None:
         parts = replace(parts, base=made[base](), base_hash=f"bench-{size}")
     model = build_lam(method, config, parts).train()
-    columns = model.columns(parts, store, None, lambda name: lambda done, total: None, online=True)
+    columns = model.columns(parts, store, None, online=True)
     if METHODS[method].features and backbone is None:
         columns["features"] = _random_features(store, (config.size // 14) ** 2, 384)
     return model, Clips(store, model.training_offsets, (), None, columns)

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core import Hardware, Run, TrainConfig, TrainProgress, fit, launch, make_optimiser, train_step
+from otflam.core import Hardware, Run, TrainConfig, fit, launch, make_optimiser, train_step
 from otflam.data import Clips, Column, derive
 from otflam.envs import World
 from otflam.evaluate import EVALUATION, play
 from otflam.experiments.bench_lam import KINDS, ready
 from otflam.experiments.bench_tokenizer import walker
+from otflam.experiments.calibration import Watch
 from otflam.policy import (
     ActionDecoder,
     ActionDecoderConfig,
@@ -110,12 +111,8 @@ def _step_seconds(model: torch.nn.Module, feed: Clips | Pairs, training: TrainCo
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     short = TrainConfig(STEPS, training.batch, lr=1e-5, log_every=10**6, save_every=10**6, weights=training.weights)
-    times: list[float] = []
-
-    def mark(count: int) -> None:
-        times.append(time.perf_counter())
-
+    watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
-        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), TrainProgress(step=mark))
+        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), watch)
     torch.set_num_threads(threads)
-    return float(np.median(np.diff(times)))
+    return watch.seconds()

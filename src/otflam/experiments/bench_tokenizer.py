@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from otflam.core import Hardware, Run, TrainProgress, fit, launch
+from otflam.core import Hardware, Progress, Run, fit, launch
 from otflam.data import Clips, Collection, Store, collect_episodes, split_episodes
 from otflam.envs import World
 from otflam.evaluate import spread
@@ -48,22 +48,27 @@ def walker() -> Store:
     )
 
 
+class Stepping(Progress):
+    """Calls a function of the model and the number of steps after each."""
+
+    def __init__(self, model: MotionAutoencoder, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
+        self.model, self.after_step, self.done = model, after_step, 0
+
+    def advance(self, count: int = 1) -> None:
+        self.done += count
+        self.after_step(self.model, self.done)
+
+
 def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
     """Train without end; `after_step` raises to stop."""
     store = walker()
     train = dataclasses.replace(preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
     clips = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[0])
     torch.manual_seed(0)
-    model, done = build_tokenizer(config), 0
-
-    def step(count: int) -> None:
-        nonlocal done
-        done += count
-        after_step(model, done)
-
+    model = build_tokenizer(config)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            fit(model, clips, train, Run(Path(folder) / "run", {}), launch(Hardware()), TrainProgress(step=step))
+            fit(model, clips, train, Run(Path(folder) / "run", {}), launch(Hardware()), Stepping(model, after_step))
         except TimeIsUpError:
             model.eval()
 

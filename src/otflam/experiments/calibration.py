@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from otflam.core import TrainConfig, TrainProgress, use_one_thread
+from otflam.core import Progress, TrainConfig, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
 from otflam.experiments import lams
@@ -60,9 +61,8 @@ class Calibration:
     def store(self) -> Store:
         plan = dataclasses.replace(collection_of(self.size, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
         watch = Watch()
-        store = collect_episodes(
-            dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1, on_frames=watch.step
-        )
+        plan = dataclasses.replace(plan, noise=self.chosen.noise)
+        store = collect_episodes(plan, self.folder / "data", 1, watch)
         self.known["collect"] = Cost(watch.pace, weigh(store.path) / store.rows)
         return store
 
@@ -76,7 +76,7 @@ class Calibration:
             digits = make_moving_mnist(dataclasses.replace(self.chosen.mnist, sequences=21 * 5), self.folder / "digits")
             return Cost((time.perf_counter() - began) / digits.rows, weigh(digits.path) / digits.rows)
         world = dataclasses.replace(recorded_collection(self.store).world, difficulty="vanilla")
-        drawn = render(self.store, world, self.folder / "again", 1, on_frames=watch.step)
+        drawn = render(self.store, world, self.folder / "again", 1, watch)
         return Cost(watch.pace, weigh(drawn.path) / drawn.rows)
 
     def _tokenizer(self, what: str) -> Cost:
@@ -134,20 +134,16 @@ class Calibration:
     def agent(self) -> dict[str, Cost]:
         """A whole agent: what its clone and its decoder cost."""
         self.cost(f"lam {BASELINE}")
-        config, out, watches = self.chosen.policy, self.folder / "agent", {}
+        config, out, watch = self.chosen.policy, self.folder / "agent", Watch()
         scale = config.clone.batch / timed(config.clone.batch)
         # Decoders are small: they are timed as they are.
         decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
         config = dataclasses.replace(config, clone=shorten(config.clone), decode=decode)
 
-        def part(name: str, unit: str = "") -> Callable[[int, int], None]:
-            watches[name] = Watch()
-            return lambda done, total: watches[name].step(1)
-
-        task = Task(self.store, 1, config, self.chosen.hardware, out, on_part=part)
+        task = Task(self.store, 1, config, self.chosen.hardware, out, progress=watch)
         train_agent(task, self.folder / BASELINE, None, "decode")
         return {
-            name: Cost(watches[name].seconds * times, 0.0, weigh(out / name))
+            name: Cost(watch.seconds(name) * times, 0.0, weigh(out / name))
             for name, times in {"clone": scale, "decoder": 1.0}.items()
         }
 
@@ -169,35 +165,41 @@ class Calibration:
     def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
         """The cost of a step of a training, which is given its settings and what to call."""
         watch, out = Watch(), self.folder / name
-        progress = TrainProgress(lambda done, total: watch.step(0), watch.step)
-        train(shorten(training), self.chosen.hardware, out, progress)
-        return Cost(watch.seconds * training.batch / timed(training.batch), 0.0, weigh(out))
+        train(shorten(training), self.chosen.hardware, out, watch)
+        return Cost(watch.seconds() * training.batch / timed(training.batch), 0.0, weigh(out))
 
 
 HALF, HELD, OTHER = [0, 1], [2], 3
 """Few, for frozen networks read them all."""
 
 
-class Watch:
-    """Hears of every step and tells what one takes."""
+class Watch(Progress):
+    """Hears of every step and tells what one takes, in the latest part or in one of a name."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        self.counts: list[int] = []
+        self.parts: dict[str, list[tuple[float, int]]] = {}
+        self.part("")
 
-    def step(self, count: int) -> None:
-        self.times.append(time.perf_counter())
-        self.counts.append(count)
+    def part(self, label: str, unit: str = "episodes") -> Self:
+        self.told = self.parts[label] = []
+        return self
+
+    def start(self, done: int, total: int) -> None:
+        self.advance(0)
+
+    def advance(self, count: int = 1) -> None:
+        self.told.append((time.perf_counter(), count))
 
     @property
     def pace(self) -> float:
-        """Seconds of one unit, from the first report on: what comes before is the start."""
-        return (self.times[-1] - self.times[0]) / max(sum(self.counts[1:]), 1)
+        """Seconds of one unit, from the first step on: what comes before is preparation."""
+        (_, first, *others) = self.told
+        return (self.told[-1][0] - first[0]) / max(sum(count for _, count in others), 1)
 
-    @property
-    def seconds(self) -> float:
+    def seconds(self, part: str | None = None) -> float:
         """The median, which leaves out the first steps' preparations."""
-        return statistics.median(b - a for a, b in zip(self.times, self.times[1:], strict=False))
+        told = self.told if part is None else self.parts[part]
+        return statistics.median(after - before for (before, _), (after, _) in pairwise(told))
 
 
 def timed(batch: int) -> int:

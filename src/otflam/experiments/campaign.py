@@ -12,14 +12,14 @@ import shlex
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from otflam.core import UserError, run_jobs, stable_hash
+from otflam.core import Progress, UserError, run_jobs, stable_hash
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
 from otflam.experiments.campaign_mutations import alter
 from otflam.experiments.campaign_process import Death, Ended, run_command
@@ -84,19 +84,18 @@ def matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return sorted(path for path in found if not TORN.search(path.as_posix()) and path.name != "sheet.png")
 
 
-def run_campaign(
-    plan: Plan, cases: list[str], workers: int, on_part: Callable[[str], Callable[[int, int], None]]
-) -> list[Verdict]:
+def run_campaign(plan: Plan, cases: list[str], workers: int, progress: Progress) -> list[Verdict]:
     """Run cases such as kill-0 or mutation-17; the verdicts are in their order."""
     commands = list(dict.fromkeys(each for case in cases for each in plan.readers(case)))
-    reach, intact = on_part("undamaged"), {}
+    intact, verdicts = {}, {}
+    progress.part("undamaged", "cases")
     for number, found in run_jobs(Undamaged, (plan, commands), range(len(commands)), workers, method="fork"):
         intact[commands[number]] = found
-        reach(len(intact), len(commands))
-    reach, verdicts = on_part("cases"), {}
+        progress.reach(len(intact), len(commands))
+    progress.part("cases", "cases")
     for number, verdict in run_jobs(Tester, (plan, cases, intact), range(len(cases)), workers, method="fork"):
         verdicts[number] = verdict
-        reach(len(verdicts), len(cases))
+        progress.reach(len(verdicts), len(cases))
     return [verdicts[number] for number in range(len(cases))]
 
 
@@ -113,7 +112,7 @@ class Undamaged:
     def __init__(self, plan: Plan, commands: list[tuple[tuple[str, ...], Reader]]) -> None:
         self.plan, self.commands = plan, commands
 
-    def __call__(self, number: int, tick: Callable[[], None]) -> Intact:
+    def __call__(self, number: int, progress: Progress) -> Intact:
         needs, reader = self.commands[number]
         place = self.plan.scratch / f"intact-{number}"
         copy_needs(self.plan.folder, needs, place)
@@ -165,7 +164,7 @@ class Tester:
     def __init__(self, plan: Plan, cases: list[str], intact: dict[tuple[tuple[str, ...], Reader], Intact]) -> None:
         self.plan, self.cases, self.intact = plan, cases, intact
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> Verdict:
+    def __call__(self, index: int, progress: Progress) -> Verdict:
         case = self.cases[index]
         kind, number = parse_case(case)
         rng = np.random.default_rng([self.plan.seed, KINDS.index(kind), number])

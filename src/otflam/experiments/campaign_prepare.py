@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from otflam.core import UserError
+from otflam.core import Progress, UserError
 from otflam.envs import load_expert
 from otflam.evaluate import Cell, write_record
 from otflam.experiments.campaign_process import Death, run_command
@@ -61,7 +60,7 @@ STEPS = (
 )
 
 
-def prepare(folder: Path, wanted: set[str], on_step: Callable[[int, int], None]) -> None:
+def prepare(folder: Path, wanted: set[str], progress: Progress) -> None:
     """Make what is wanted and not there yet, and what it is made from."""
     for step in reversed(STEPS):
         if wanted.intersection((step.makes, *COPIES.get(step.makes, ()))):
@@ -72,7 +71,7 @@ def prepare(folder: Path, wanted: set[str], on_step: Callable[[int, int], None])
     steps = [step for step in STEPS if step.makes in wanted and not (folder / DONE / step.makes).exists()]
     for number, step in enumerate(steps, start=1):
         run_step(folder, step)
-        on_step(number, len(steps))
+        progress.reach(number, len(steps))
 
 
 def run_step(folder: Path, step: Step) -> None:

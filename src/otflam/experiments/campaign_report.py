@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from otflam.core import UserError, write_text
+from otflam.core import Progress, UserError, write_text
 from otflam.experiments.campaign import Kind, Plan, count_rows, run_campaign
 from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict
 from otflam.experiments.campaign_prepare import prepare
@@ -19,9 +19,7 @@ GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
 PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
 
 
-def judge_cases(
-    kept: Path | None, cases: list[str], seed: int, workers: int, on_part: Callable[..., Callable[[int, int], None]]
-) -> list[Verdict]:
+def judge_cases(kept: Path | None, cases: list[str], seed: int, workers: int, progress: Progress) -> list[Verdict]:
     """Prepare what the cases need and run them."""
     preload()
     with tempfile.TemporaryDirectory() as temporary:
@@ -29,8 +27,8 @@ def judge_cases(
         folder.mkdir(parents=True, exist_ok=True)
         plan = Plan(folder, Path(temporary) / "cases", seed)
         wanted = {name for case in cases for needs, _ in plan.readers(case) for name in needs}
-        prepare(folder, wanted, on_part("prepare", "samples"))
-        return run_campaign(plan, cases, workers, lambda name: on_part(name, "cases"))
+        prepare(folder, wanted, progress.part("prepare", "samples"))
+        return run_campaign(plan, cases, workers, progress)
 
 
 def list_failures(verdicts: list[Verdict], seed: int, most: int = 3) -> Iterator[str]:

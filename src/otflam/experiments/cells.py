@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
-from otflam.core import Cluster, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
+from otflam.core import Cluster, Progress, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
 from otflam.evaluate import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.datasets import in_rounds, prepare_data
@@ -89,38 +89,19 @@ class Site:
         )
 
 
-@runtime_checkable
-class Listener(Protocol):
-    """Hears how an experiment gets on."""
-
-    def data(self, name: str) -> Callable[[int, int], None]:
-        """A data set may have to be made; the answer is told how many frames there are."""
-        ...
-
-    def frames(self, count: int) -> None:
-        """So many more frames are there."""
-        ...
-
-    def start(self, done: int, total: int) -> None:
-        """So many of all cells are known."""
-        ...
-
-    def finished(self, name: str, seconds: float, problem: str | None) -> None:
-        """A cell is done, so long after the start, or it failed."""
-        ...
-
-
-def run_tasks(site: Site, tasks: list[Task], command: str, told: Listener) -> dict[str, str]:
+def run_tasks(site: Site, tasks: list[Task], command: str, progress: Progress) -> dict[str, str]:
     """Work off the tasks that have no valid record yet; those that fail come back with what went wrong."""
-    prepare(site, tasks, told)
+    prepare(site, tasks, progress)
     missing = site.missing(tasks)
-    told.start(len(tasks) - len(missing), len(tasks))
+    progress.part("", "cells").start(len(tasks) - len(missing), len(tasks))
     failed, began = {}, time.monotonic()
     for number, problem in site.launch(Worker, (site, tasks, command), missing):
         name = str(tasks[number].job)
         if problem is not None:
             failed[name] = problem
-        told.finished(name, time.monotonic() - began, problem)
+        seconds = time.monotonic() - began
+        progress.note(f"{name} after {seconds:,.0f} s" if problem is None else f"{name} FAILED: {problem}")
+        progress.advance()
     return failed
 
 
@@ -134,12 +115,12 @@ def check_failures(failed: dict[str, str]) -> None:
         )
 
 
-def prepare(site: Site, tasks: list[Task], told: Listener) -> None:
+def prepare(site: Site, tasks: list[Task], progress: Progress) -> None:
     """Make the data sets that are missing."""
     names = list(dict.fromkeys(name for task in tasks for name in task.needs))
     if site.launcher == "local":
         for name in names:
-            prepare_data(site.root, site.size, name, site.workers, told.data(name), told.frames)
+            prepare_data(site.root, site.size, name, site.workers, progress.part(f"data {name}", "frames"))
         return
     for now in in_rounds([name for name in names if not site.has(name)]):
         for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
@@ -153,7 +134,7 @@ class Preparer:
     def __init__(self, site: Site, names: list[str]) -> None:
         self.site, self.names = site, names
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
+    def __call__(self, index: int, progress: Progress) -> str | None:
         try:
             prepare_data(self.site.root, self.site.size, self.names[index], default_workers())
         except UserError as error:
@@ -168,7 +149,7 @@ class Worker:
         use_one_thread()
         self.site, self.tasks, self.command = site, tasks, command
 
-    def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
+    def __call__(self, index: int, progress: Progress) -> str | None:
         """Leave a job's record, or say what went wrong."""
         task, began = self.tasks[index], time.monotonic()
         try:

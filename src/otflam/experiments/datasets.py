@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
+from otflam.core import SILENT, Progress
 from otflam.data import Collection, Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.envs import World
 from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA
@@ -37,8 +37,7 @@ def prepare_data(
     size: str,
     name: str,
     workers: int,
-    on_start: Callable[[int, int], None] = lambda done, total: None,
-    on_frames: Callable[[int], None] = lambda frames: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """The data set of a name at a preset's size."""
     chosen, out = preset(size), root / "data" / name
@@ -46,10 +45,10 @@ def prepare_data(
         split = "train" if name == "mnist-train" else "transfer"
         return make_moving_mnist(dataclasses.replace(chosen.mnist, split=split), out)
     if name.endswith(VANILLA):
-        source = prepare_data(root, size, name.removesuffix(VANILLA), workers, on_start, on_frames)
+        source = prepare_data(root, size, name.removesuffix(VANILLA), workers, progress)
         world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
-        return render(source, world, out, workers, on_start, on_frames)
-    return collect_episodes(collection_of(size, name), out, workers, on_start, on_frames)
+        return render(source, world, out, workers, progress)
+    return collect_episodes(collection_of(size, name), out, workers, progress)
 
 
 def collection_of(size: str, name: str) -> Collection:

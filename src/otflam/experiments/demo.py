@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from otflam.core import Progress
 from otflam.data import Store
 from otflam.evaluate import CONTROL, read_records
-from otflam.experiments.cells import Listener, Site, check_failures, run_tasks
+from otflam.experiments.cells import Site, check_failures, run_tasks
 from otflam.experiments.studies import demo_tasks, draw_vocabularies
 from otflam.report import contact_sheet, make_page
 
 
-def run_demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
+def run_demo(out: Path, size: str, workers: int, progress: Progress) -> Iterator[str]:
     """Tell the story, a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
     site = Site(out, out / "records", size, workers)
     tasks = demo_tasks(size)
-    failed = run_tasks(site, tasks, f"otflam demo --preset {size}", told)
+    failed = run_tasks(site, tasks, f"otflam demo --preset {size}", progress)
     for name in dict.fromkeys(name for task in tasks for name in task.needs):
         store = Store(out / "data" / name)
         returns = [episode["return"] for episode in store.episodes]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core import UserError
+from otflam.core import Progress, UserError
 from otflam.data import DEFAULT_SEQUENCES, SHARES
 from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
 from otflam.experiments import agents, lams, tuning
@@ -41,7 +41,7 @@ class Piece:
     """Steps, frames or probes."""
 
 
-def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], None]) -> Iterator[str]:
+def estimate_work(site: Site, tasks: list[Task], progress: Progress) -> Iterator[str]:
     """Lines that tell what is missing, its time and its disk."""
     missing = [tasks[number] for number in site.missing(tasks)]
     yield f"{len(tasks)} cells, {len(tasks) - len(missing)} recorded, {len(missing)} to do"
@@ -60,7 +60,7 @@ def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], N
             except UserError as error:
                 costs[kind] = None
                 yield f"{kind}: unknown, for {error}"
-            on_part(number + 1, len(kinds))
+            progress.reach(number + 1, len(kinds))
     yield f"{'part':28} {'times':>6} {'amount':>14} {'hours':>8} {'GB':>8}"
     hours, disk = defaultdict[str, float](float), defaultdict[str, float](float)
     for kind in kinds:

@@ -62,7 +62,7 @@ def measure(root: Path, size: str, job: Job) -> Metrics:
     used = np.concatenate([splits.pool, probes])
     device = device_of(preset(size).hardware)
     latents = label_store(store, folder, eyes, used, keep_features=True, device=device)
-    motion = motion_column(store, last, used, lambda done, total: None)
+    motion = motion_column(store, last, used)
     outputs, truths = known.of(labelled, last), known.of(probes, last)
     rows, unseen = (episodes_of(latents, "latents", part, last) for part in (labelled, probes))
     found = scored("innovation_r2", ridge_guess(rows, outputs, np.concatenate(unseen)), truths)

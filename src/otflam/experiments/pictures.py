@@ -52,7 +52,7 @@ def draw_predictions_of(
     told = read_release(folder, LAM_KIND)
     parts.check_frames(store.columns["frames"].shape)
     train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
-    columns = model.columns(parts, store, [*train, *held], lambda name: lambda done, total: None)
+    columns = model.columns(parts, store, [*train, *held])
     clips = Clips(store, model.offsets, (), held, columns)
     name = told["method"] + (f" ({told['backbone']['name']})" if told["backbone"] else "")
     title = f"{name} on {data.name}"

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image
 
-from otflam.core import Reached, UserError, replacing, windows
+from otflam.core import SILENT, Progress, UserError, replacing, windows
 from otflam.data import HEADER, Column, Frame, count_frames, read_frames
 from otflam.evaluate import MOVING
 from otflam.motion import motion
@@ -57,9 +57,7 @@ class Moment(NamedTuple):
     strength: Float[np.ndarray, "u v"]
 
 
-def tokenize_video(
-    video: Path, out: Path, folder: Path | None, reached: Reached = lambda done, total: None
-) -> Tokenized:
+def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progress = SILENT) -> Tokenized:
     """Write codes.npy (frame, row, column), overlay.mp4 and sheet.png; the grid follows the video's aspect."""
     tokenizer = load_tokenizer(folder or packaged_tokenizer())
     if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
@@ -83,7 +81,7 @@ def tokenize_video(
                 file.write(moment.codes.tobytes())
                 add(np.asarray(overlay(moment.picture, moment.codes, moment.strength, tokenizer.codes)))
                 sampler.offer(lambda now=moment: now._replace(picture=sheet_tile(now.picture)))
-                reached(number, max(total, number))
+                progress.reach(number, max(total, number))
         file.seek(0)
         file.write(grid.header(tally.count))
     redrawn, moving = tally.redrawn, tally.moving

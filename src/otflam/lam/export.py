@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from einops import rearrange
 
-from otflam.core import UserError, replacing
+from otflam.core import SILENT, Progress, UserError, replacing
 from otflam.data import Store
 from otflam.lam.build import load_lam
 from otflam.lam.features import Backbone
@@ -28,17 +28,17 @@ def export_latents(
     out: Path,
     backbone: Backbone | None = None,
     episodes: Sequence[int] | np.ndarray | None = None,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> int:
     """Write the latents that a trained model gives a data set, or some of its episodes, and return how many rows."""
     if out.is_dir():
         raise UserError(f"--out {out} is a folder", "give the name of a file")
     write = {"parquet": _parquet_writer, "npz": lambda: _write_npz}[to]()  # what is missing is told before any work
-    latents = label_store(store, folder, backbone, episodes, on_part)
+    latents = label_store(store, folder, backbone, episodes, progress)
     model, parts = load_lam(folder, backbone)
-    codes = model.columns(parts, store, episodes, on_part, online=True).get("codes")
+    codes = model.columns(parts, store, episodes, progress, online=True).get("codes")
     chosen = range(len(store)) if episodes is None else sorted({int(index) for index in episodes})
-    table = Table(store, latents, codes, model.offsets, chosen, on_part("export"))
+    table = Table(store, latents, codes, model.offsets, chosen, progress.part("export"))
     with replacing(out) as temporary:
         write(table, temporary)
     return int(store.lengths[list(chosen)].sum())
@@ -54,10 +54,10 @@ class Table:
         codes: Store | None,
         offsets: tuple[int, ...],
         episodes: Sequence[int],
-        on_progress: Callable[[int, int], None],
+        progress: Progress,
     ) -> None:
         self.store, self.latents, self.codes, self.offsets = store, latents, codes, offsets
-        self.episodes, self.on_progress = episodes, on_progress
+        self.episodes, self.progress = episodes, progress
         facts = [store.episodes[index] for index in episodes]
         self.named = any("source" in each for each in facts)
         self.timed = any(each.get("fps") for each in facts)
@@ -69,7 +69,7 @@ class Table:
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
         for done, index in enumerate(self.episodes, 1):
             yield self.rows(index)
-            self.on_progress(done, len(self.episodes))
+            self.progress.reach(done, len(self.episodes))
 
     def rows(self, index: int) -> dict[str, np.ndarray]:
         """The rows of an episode, one for each frame; what is not known of the whole data set is left out."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from otflam.core import WEIGHTS, UserError, read_json, release_hash, stable_hash
+from otflam.core import SILENT, WEIGHTS, Progress, UserError, read_json, release_hash, stable_hash
 from otflam.data import Column, Store, derive
 
 OFFICIAL = "facebook/dinov2-small"
@@ -116,7 +116,7 @@ def store_features(
     store: Store,
     backbone: Backbone,
     episodes: Sequence[int] | np.ndarray | None = None,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """The features of every frame of the chosen episodes, computed once and kept beside the data set."""
     check_channels(store["frames"].shape[-1])
@@ -126,7 +126,7 @@ def store_features(
         backbone.hash,
         _column(backbone),
         lambda index: _encode_episode(backbone, store.episode(index, "frames")),
-        on_progress,
+        progress,
         episodes,
     )
 

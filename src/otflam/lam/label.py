@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from otflam.core import Batch, UserError, release_hash, stable_hash
+from otflam.core import SILENT, Batch, Progress, UserError, release_hash, stable_hash
 from otflam.data import Clips, Column, Store, derive, find_derived, known_rows
 from otflam.lam.build import load_lam
 from otflam.lam.features import FEATURES, Backbone
@@ -28,7 +28,7 @@ def label_store(
     folder: Path,
     backbone: Backbone | None = None,
     episodes: Sequence[int] | np.ndarray | None = None,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    progress: Progress = SILENT,
     keep_features: bool = False,
     device: torch.device = CPU,
 ) -> Store:
@@ -39,7 +39,7 @@ def label_store(
     to see from before the episode is its first frame.
     """
     return derive_with(
-        *(store, folder, backbone, LATENTS, None, lambda lam: lam.infer, episodes, on_part),
+        *(store, folder, backbone, LATENTS, None, lambda lam: lam.infer, episodes, progress),
         keep_features=keep_features,
         device=device,
     )
@@ -53,7 +53,7 @@ def derive_with(
     width: int | None,
     function: Callable[[LAM], Callable[[Batch], Tensor]],
     episodes: Sequence[int] | np.ndarray | None = None,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
+    progress: Progress = SILENT,
     about: Any = None,
     keep_features: bool = False,
     device: torch.device = CPU,
@@ -76,7 +76,7 @@ def derive_with(
     model.to(device)
     if backbone is not None:
         backbone.to(device)
-    columns = model.columns(parts, store, episodes, on_part, online=not keep_features)
+    columns = model.columns(parts, store, episodes, progress, online=not keep_features)
     if model.offsets[0] < 0:  # stored codes begin where all frames are there, latents at the start of an episode
         columns.pop("codes", None)
     featured = {} if backbone is None else known_rows(store, FEATURES, backbone.hash)
@@ -92,4 +92,4 @@ def derive_with(
             return model.label(store, index, columns | known)
         return model.each_transition(prepared(), width, store, index, columns | known)
 
-    return derive(store, name, key, Column("float32", (width,)), episode, on_part(name), episodes)
+    return derive(store, name, key, Column("float32", (width,)), episode, progress.part(name), episodes)

@@ -15,14 +15,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import Batch, Terms, place_of
+from otflam.core import SILENT, Batch, Progress, Terms, place_of
 from otflam.data import Clips, Store
 from otflam.lam.method import ModelConfig
 from otflam.lam.parts import Parts
 
 Latents = Float[Tensor, "b d"]
-OnPart = Callable[[str], Callable[[int, int], None]]
-"""Is told the name of a part of the work, and gives what is told how far it is."""
 BATCH = 128
 """Transitions that are labelled at once."""
 
@@ -87,13 +85,13 @@ class LAM(nn.Module, ABC):
         parts: Parts,
         store: Store,
         episodes: Sequence[int] | np.ndarray | None,
-        on_part: OnPart,
+        progress: Progress = SILENT,
         online: bool = False,
     ) -> dict[str, Store]:
         """What frozen networks say about the episodes, computed once; `online` leaves out what is large."""
-        return {} if parts.base_hash is None else self.base_columns(store, parts.base_hash, on_part)
+        return {} if parts.base_hash is None else self.base_columns(store, parts.base_hash, progress)
 
-    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
         """What the model that this one stands on says about a data set; `key` is that model's hash."""
         return {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ from otflam.core import (
     SILENT,
     SMALLER_STEPS,
     Hardware,
+    Progress,
     TrainConfig,
-    TrainProgress,
     UserError,
     launch,
     read_json,
@@ -44,8 +44,7 @@ def train_lam(
     base: Path | None = None,
     backbone: Backbone | None = None,
     online: bool = False,
-    on_part: Callable[[str], Callable[[int, int], None]] = lambda name: lambda done, total: None,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
 ) -> LAM:
     """Train on the first part of a `split` and watch the model's health on the second; or continue, or find it done.
 
@@ -70,7 +69,8 @@ def train_lam(
     def feed() -> Clips:
         if backbone is not None:
             backbone.to(fabric.device)
-        columns.update(model.columns(parts, store, used, on_part, online))
+        columns.update(model.columns(parts, store, used, progress, online))
+        progress.part(f"train {method}", "steps")
         return clips(0)
 
     def check() -> dict[str, float]:

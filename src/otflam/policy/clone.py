@@ -16,9 +16,9 @@ from otflam.core import (
     SILENT,
     Batch,
     Hardware,
+    Progress,
     Terms,
     TrainConfig,
-    TrainProgress,
     from_json,
     launch,
     load_weights,
@@ -85,7 +85,7 @@ def train_clone(
     hardware: Hardware,
     out: Path,
     start: Path | None = None,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
 ) -> Clone:
     """Train a policy to imitate a target on some episodes; or continue, or find it done.
 

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from otflam.core import (
     SILENT,
     Hardware,
+    Progress,
     Terms,
     TrainConfig,
-    TrainProgress,
     UserError,
     launch,
     load_weights,
@@ -115,7 +115,7 @@ def train_decoder(
     out: Path,
     about: dict[str, Any],
     check: Callable[[ActionDecoder], dict[str, float]] | None = None,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
 ) -> ActionDecoder:
     """Train a decoder on pairs; or continue, or find it done. `about` says what the pairs are of."""
     fabric = launch(hardware)

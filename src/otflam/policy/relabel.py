@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from otflam.core import place_of, stable_hash
+from otflam.core import SILENT, Progress, place_of, stable_hash
 from otflam.data import Clips, Store, derive
 from otflam.policy.clone import ACTIONS, Clone, Target
 from otflam.policy.decode import ActionDecoder, Pairs
@@ -30,7 +30,7 @@ def relabel(
     model_hash: str,
     labelled: Sequence[int] | np.ndarray,
     unlabelled: Sequence[int] | np.ndarray,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Target:
     """Actions of all these episodes: the true ones where they are known, else guesses from what is `seen`."""
     known = {int(index) for index in labelled}
@@ -47,7 +47,7 @@ def relabel(
     inside = seen([int(everything[0])]).inside
     key = stable_hash([model_hash, sorted(known), "relabel"])
     column = store.columns[ACTIONS]
-    return Target(ACTIONS, derive(store, ACTIONS, key, column, compute, on_progress, everything), inside)
+    return Target(ACTIONS, derive(store, ACTIONS, key, column, compute, progress, everything), inside)
 
 
 def seen_frames(store: Store, offsets: tuple[int, ...], episodes: Sequence[int]) -> Clips:

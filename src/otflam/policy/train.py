@@ -8,7 +8,6 @@ references       clone the labels alone; clone what an inverse dynamics model gu
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from otflam.core import (
+    SILENT,
     Hardware,
+    Progress,
     TrainConfig,
-    TrainProgress,
     UserError,
     device_of,
     read_release,
@@ -44,11 +44,6 @@ SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
 WATCHED = 8
 """Episodes on which a decoder's error is watched."""
-Parts = Callable[..., Callable[[int, int], None]]
-
-
-def no_part(name: str, unit: str = "") -> Callable[[int, int], None]:
-    return lambda done, total: None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +58,7 @@ class Task:
     out: Path
     most: int = 0
     """Imitate at most this many episodes, where labelling them is costly; 0: all of the first half."""
-    on_part: Parts = no_part
-    """Told the name of every part of the work."""
+    progress: Progress = SILENT
 
     @property
     def splits(self) -> Splits:
@@ -94,30 +88,15 @@ class Task:
     ) -> Clone:
         """Imitate a target, by default for as long as a clone does."""
         train, shape = train or self.config.clone, dataclasses.replace(self.config.actor, **actor)
-        progress = self.progress(folder.name, train)
+        progress = self.progress.part(folder.name, "steps")
         return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, progress)
 
     def decode(self, pairs: Pairs, held: Pairs | None, about: dict[str, Any]) -> ActionDecoder:
         """Learn actions from what the labels belong to; without anything held out no error is watched."""
         space, train = ActionSpace.of(self.store, self.config.decoder.discrete), self.config.decode
-        check, progress = None if held is None else held_out_error(held, space), self.progress("decoder", train)
+        check, progress = None if held is None else held_out_error(held, space), self.progress.part("decoder", "steps")
         folder = self.out / "decoder"
         return train_decoder(pairs, self.config.decoder, space, train, self.hardware, folder, about, check, progress)
-
-    def progress(self, name: str, train: TrainConfig) -> TrainProgress:
-        """Tells a part of the work how far its training is."""
-        reach, done = self.on_part(name, "steps"), 0
-
-        def begin(first: int, total: int) -> None:
-            nonlocal done
-            done = first
-
-        def step(count: int) -> None:
-            nonlocal done
-            done += count
-            reach(done, train.steps)
-
-        return TrainProgress(begin, step)
 
     def made_from(self, **about: Any) -> dict[str, Any]:
         """Everything that decides the agent."""
@@ -169,9 +148,9 @@ def train_agent(
     model, _ = load_lam(lam, backbone)
     inside, labelled = (model.offsets[-1],), task.labelled
     device = device_of(task.hardware)
-    latents = label_store(task.store, lam, backbone, task.unlabelled, task.on_part, device=device)
+    latents = label_store(task.store, lam, backbone, task.unlabelled, task.progress, device=device)
     if grounding == "relabel":
-        known = label_store(task.store, lam, backbone, task.splits.pool, task.on_part, device=device)
+        known = label_store(task.store, lam, backbone, task.splits.pool, task.progress, device=device)
         return task.finish(_relabelled(task, latents, known, inside), None, made_from, stride=model.stride)
     folder = clones or task.out / "clone"
     clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
@@ -207,7 +186,7 @@ def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...
     held = latent_pairs(space, seen(others, known)) if len(others) else None
     decoder = task.decode(pairs, held, {"latents": [latents.hash, known.hash], "labelled": labelled.tolist()})
     key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)
-    target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.on_part("relabel"))
+    target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.progress.part("relabel"))
     return task.clone(task.out / "clone", np.concatenate([task.unlabelled, labelled]), target)
 
 
@@ -228,7 +207,7 @@ def train_reference(task: Task, kind: Reference) -> Agent:
         seen = partial(seen_frames, task.store, stack_offsets(inverse.actor.config))
         key = release_hash(task.out / "inverse")
         guess = partial(guess_from_frames, inverse.to(device_of(task.hardware)))
-        target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.on_part("relabel"))
+        target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.progress.part("relabel"))
     return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from)
 
 

@@ -9,7 +9,7 @@ from otflam.report.factors import draw_inside as draw_inside
 from otflam.report.figures import draw_figures as draw_figures
 from otflam.report.page import make_page as make_page
 from otflam.report.predictions import draw_predictions as draw_predictions, draw_rollout as draw_rollout
-from otflam.report.progress import Progress as Progress, say as say, speaking as speaking
+from otflam.report.progress import Lines as Lines, ProgressBar as ProgressBar, say as say, speaking as speaking
 from otflam.report.sheet import contact_sheet as contact_sheet
 from otflam.report.table import Table as Table, as_markdown as as_markdown
 from otflam.report.tables import export_tables as export_tables, fill as fill, study_tables as study_tables

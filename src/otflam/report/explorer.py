@@ -11,11 +11,9 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +22,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from otflam.core import Batch, UserError
+from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store
 from otflam.lam import LAM
 from otflam.report.factors import draw_inside
@@ -125,16 +123,16 @@ class DataSet:
     episodes: list[Episode]
 
 
-def make_explorer(root: Path | None, on_part: Callable[[str], None] = lambda text: None) -> list[DataSet]:
+def make_explorer(root: Path | None, progress: Progress = SILENT) -> list[DataSet]:
     """What can be shown of the data sets and models under a folder, which may be nothing."""
     sets: list[DataSet] = []
-    for found in find_runs(root, on_part) if root is not None and root.is_dir() else ():
+    for found in find_runs(root, progress) if root is not None and root.is_dir() else ():
         name = found.store.path.name
-        on_part(f"{name}: {', '.join(found.models) or 'codes only'}")
+        progress.note(f"{name}: {', '.join(found.models) or 'codes only'}")
         try:
             sets.append(show_data_set(found))
         except UserError as error:
-            on_part(f"left out {name}: {error.problem}")
+            progress.note(f"left out {name}: {error.problem}")
         if len(sets) == DATA_SETS:
             break
     return sets
@@ -242,7 +240,7 @@ def as_text(values: UInt8[np.ndarray, "n p"]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure]:
+def look_inside(runs: Path | None, progress: Progress) -> list[Figure]:
     """What slots see and how skills follow each other, of the models under `runs`."""
     figures: list[Figure] = []
     for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
@@ -253,9 +251,9 @@ def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure
                 picture = io.BytesIO()
                 Image.open(drawn).save(picture, "WEBP", quality=QUALITY, method=4)  # a fifth of the bytes
         except UserError as error:
-            on_part(f"left out {name}: {error.problem}")
+            progress.note(f"left out {name}: {error.problem}")
             continue
-        on_part(name)
+        progress.note(name)
         about = "skills" if release.told["method"] == "hilam" else "slots"
         caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
         figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))

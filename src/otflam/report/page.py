@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from otflam.core import UserError
+from otflam.core import SILENT, Progress, UserError
 from otflam.evaluate import read_records
 from otflam.report.explorer import Figure, as_uri, look_inside, make_explorer
 from otflam.report.figures import sketch_figures
@@ -29,24 +27,22 @@ class Origin:
     """Versions, all of them where records differ."""
 
 
-def make_page(
-    runs: Path | None, records: Path, size: str, out: Path, on_part: Callable[[str], Any] = lambda text: None
-) -> Path:
+def make_page(runs: Path | None, records: Path, size: str, out: Path, progress: Progress = SILENT) -> Path:
     """Write the report of some records, with an explorer of the data sets and models under `runs`, if there are any."""
     origin = find_origin(records, size)
-    explorer = make_explorer(runs, on_part)
+    explorer = make_explorer(runs, progress)
     if not origin.records and not explorer:
         raise UserError(
             f"{records} has no records of {size}, and there is no data set with a model in {runs}",
             "run an experiment, or give --preset or --records",
         )
-    on_part("figures and tables")
+    progress.note("figures and tables")
     return write_page(
         out / "index.html",
         size=size,
         origin=origin,
         verdicts=verdicts_by_topic(records, size) if origin.records else {},
-        figures=(inline_figures(records, size) if origin.records else []) + look_inside(runs, on_part),
+        figures=(inline_figures(records, size) if origin.records else []) + look_inside(runs, progress),
         tables=[parts for name, parts in tables_with_rows(records, size) if not TABLES[name].brief],
         explorer=[dataclasses.asdict(each) for each in explorer],
     )

@@ -6,20 +6,24 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
+
+from otflam.core import Progress
 
 LINE_SECONDS = 10.0
 """Seconds between two plain lines."""
 FIRST_SECONDS = 1.0
 """Seconds after which somebody who waits is told that something happens."""
 
+MEGABYTE = 10**6
+
 _shown = [0.0]
 """When something was last shown."""
-_working: list[Progress] = []
+_working: list[ProgressBar] = []
 """What is being worked off, the latest last."""
 
 
@@ -66,37 +70,37 @@ def tell_rate(rate: float) -> str:
     return f"{rate:,.1f}/s" if rate >= 1 else f"{60 * rate:,.1f}/min"
 
 
-class Progress:
-    """One task that is worked off in units; used as a context manager around the work."""
+class Lines(Progress):
+    """Prints notes as lines of result."""
 
-    def __init__(self, label: str, unit: str, *, quiet: bool = False) -> None:
-        self.label, self.unit, self.quiet = label, unit, quiet
+    def note(self, text: str) -> None:
+        say(text)
+
+
+class ProgressBar(Progress):
+    """One task that is worked off in units; used as a context manager around the work. Bytes are told as megabytes."""
+
+    def __init__(self, label: str, unit: str, *, quiet: bool = False, logs: bool = True) -> None:
+        self.whole, self.quiet, self.logs = label, quiet, logs
+        self.rows: list[dict[str, Any]] = []
+        """What was logged."""
         self._bar: Any = None
-        self._done = self._first = self._total = 0
+        self._done = self._first = 0
         self._began = time.monotonic()
+        self.part(label, unit)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         _working.append(self)
         return self
 
-    def begin(self, label: str, unit: str) -> Callable[[int, int], None]:
-        """Name the next part of the work and what it is counted in; its `start` is returned."""
-        self._stop()
-        self.label, self.unit, self._total = label, unit, 0
-        return self.start
-
-    def later(self, label: str, unit: str) -> Callable[[int, int], None]:
-        """The `start` of a part that is named only when it begins, for other parts come before it."""
-        return lambda done, total: self.begin(label, unit)(done, total)
-
-    def part(self, label: str, unit: str = "episodes") -> Callable[[int, int], None]:
-        """Name the next part, one that counts by itself; its `reach` is returned."""
-        self.begin(label, unit)
-        return self.reach
+    def part(self, label: str, unit: str = "episodes") -> Self:
+        self.end()
+        self.label, self._total = label or self.whole, 0
+        self.unit, self._size = ("MB", MEGABYTE) if unit == "bytes" else (unit, 1)
+        return self
 
     def start(self, done: int, total: int) -> None:
-        """Say how much there is, and how much was done before (in an earlier run)."""
-        self._stop()
+        self.end()
         self._done = self._first = done
         self._total = total
         self._began = time.monotonic()
@@ -112,13 +116,14 @@ class Progress:
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
             )
+            done, total = self._whole_units()
             self._task = self._bar.add_task(self.label, total=total, completed=done, unit=self.unit, rate="")
             self._bar.start()
 
-    def advance(self, count: int) -> None:
+    def advance(self, count: int = 1) -> None:
         self._done += count
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, rate=tell_rate(self._rate()))
+            self._bar.update(self._task, completed=self._whole_units()[0], rate=tell_rate(self._rate()))
         elif time.monotonic() - _shown[0] > LINE_SECONDS:
             self.tell()
 
@@ -129,17 +134,16 @@ class Progress:
         if not self._total:
             return False
         known = f", {tell_rate(self._rate())}, {self._left()} left" if self._done > self._first else ""
-        self.note(f"{self._done:,}/{self._total:,} {self.unit}{known}")
+        done, total = self._whole_units()
+        self.note(f"{done:,}/{total:,} {self.unit}{known}")
         return True
 
     def reach(self, done: int, total: int) -> None:
-        """Say how far the work has come, for work that counts by itself."""
         if not self._total:
             self.start(done - 1, total)
         self.advance(done - self._done)
 
     def note(self, text: str) -> None:
-        """A line beside the progress: a warning, a skipped file."""
         if self.quiet:
             return
         if self._bar is not None:
@@ -148,7 +152,9 @@ class Progress:
             hint(f"{self.label}: {text}")
 
     def log(self, row: dict[str, Any]) -> None:
-        """A row of training metrics."""
+        self.rows.append(row)
+        if not self.logs:
+            return
         shown = {k: v for k, v in row.items() if isinstance(v, int | float)}
         if 0 < shown.get("steps_per_s", 1) < 1:
             shown["steps_per_min"] = 60 * shown.pop("steps_per_s")
@@ -156,24 +162,25 @@ class Progress:
             shown["return"] = sum(row["returns"]) / len(row["returns"])
         self.note("  ".join(f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()))
 
-    def end(self) -> None:
-        """Take the bar away."""
-        self._stop()
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop()
+        self.end()
         _working.remove(self)
 
-    def _stop(self) -> None:
+    def end(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
+    def _whole_units(self) -> tuple[int, int]:
+        """How much of how much, in whole units, which a reader can take in."""
+        return self._done // self._size, -(-self._total // self._size)
+
     def _rate(self) -> float:
-        return (self._done - self._first) / max(time.monotonic() - self._began, 1e-9)
+        return (self._done - self._first) / self._size / max(time.monotonic() - self._began, 1e-9)
 
     def _left(self) -> str:
-        rate = self._rate()
+        rate = self._size * self._rate()
         return str(timedelta(seconds=round((self._total - self._done) / rate))) if rate else "unknown"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core import DIGEST, UserError, check_digest, find_files, read_json, read_release
+from otflam.core import DIGEST, Progress, UserError, check_digest, find_files, read_json, read_release
 from otflam.data import Store
 from otflam.lam import LAM, LAM_KIND, METHODS, CodeLAM, load_lam
 from otflam.tokenizer import OTF, TOKENIZER_KIND, load_tokenizer, motion_clips
@@ -55,9 +55,9 @@ class Found:
     """Episodes that none of them was trained on."""
 
 
-def find_runs(root: Path, on_part: Callable[[str], None]) -> Iterator[Found]:
+def find_runs(root: Path, progress: Progress) -> Iterator[Found]:
     """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
-    tell_altered(root, on_part)
+    tell_altered(root, progress)
     lams, tokenizers = (find_releases(root, kind) for kind in (LAM_KIND, TOKENIZER_KIND))
 
     def order(store: Store) -> tuple[bool, int, str]:
@@ -65,7 +65,7 @@ def find_runs(root: Path, on_part: Callable[[str], None]) -> Iterator[Found]:
         return not distracted(store), -len(methods.intersection(DRAWING)), store.path.name
 
     for store in sorted(find_stores(root), key=order):
-        if (found := _gather(store, lams, tokenizers, on_part)) is not None:
+        if (found := _gather(store, lams, tokenizers, progress)) is not None:
             yield found
 
 
@@ -97,15 +97,15 @@ def find_releases(root: Path, kind: str) -> list[Release]:
     return releases
 
 
-def tell_altered(root: Path, on_part: Callable[[str], None]) -> None:
+def tell_altered(root: Path, progress: Progress) -> None:
     """Say which releases are not what was saved: what cannot be read any more would be left out without a word."""
     for path in find_files(root, DIGEST):
         try:
             check_digest(path.parent)
         except UserError as error:
-            on_part(f"left out {path.parent.name}: {error.problem}")
+            progress.note(f"left out {path.parent.name}: {error.problem}")
         except OSError as error:
-            on_part(f"left out {path.parent.name}: {error.filename} cannot be read")
+            progress.note(f"left out {path.parent.name}: {error.filename} cannot be read")
 
 
 def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
@@ -118,9 +118,7 @@ def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
                 yield store, min(of_method, key=lambda each: each.order)
 
 
-def _gather(
-    store: Store, lams: list[Release], tokenizers: list[Release], on_part: Callable[[str], None]
-) -> Found | None:
+def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progress: Progress) -> Found | None:
     models: dict[str, LAM] = {}
     trained: set[int] = set()
     for method in DRAWING:
@@ -129,22 +127,20 @@ def _gather(
             try:
                 models[method] = load_lam(release.folder)[0]
             except UserError as error:
-                on_part(f"left out {release.folder.name}: {error.problem}")
+                progress.note(f"left out {release.folder.name}: {error.problem}")
                 continue
             trained |= set(release.told["episodes"][0])
             break
     tokenizer = next((model.tokenizer for model in models.values() if isinstance(model, CodeLAM)), None)
     if tokenizer is None:
-        tokenizer, episodes = _own_tokenizer(store, tokenizers, on_part)
+        tokenizer, episodes = _own_tokenizer(store, tokenizers, progress)
         trained |= set(episodes)
     if not isinstance(tokenizer, OTF):
         return None
     return Found(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
 
 
-def _own_tokenizer(
-    store: Store, releases: list[Release], on_part: Callable[[str], None]
-) -> tuple[OTF | None, list[int]]:
+def _own_tokenizer(store: Store, releases: list[Release], progress: Progress) -> tuple[OTF | None, list[int]]:
     """A factorised tokenizer that was trained on the data set, and the episodes it was trained on."""
     mine = [each for each in releases if each.told["data"] == store.hash and each.told["model"]["method"] == "otf"]
     for release in sorted(mine, key=lambda each: each.told["model"]["codebook"]["codes"] != USUAL):
@@ -152,7 +148,7 @@ def _own_tokenizer(
             tokenizer = load_tokenizer(release.folder)
             motion_clips(store, tokenizer.config)  # refuses what it cannot read
         except UserError as error:
-            on_part(f"left out {release.folder.name}: {error.problem}")
+            progress.note(f"left out {release.folder.name}: {error.problem}")
             continue
         if isinstance(tokenizer, OTF):
             return tokenizer, release.told["episodes"]

@@ -15,8 +15,8 @@ from otflam.core import (
     IMPALA,
     SILENT,
     Hardware,
+    Progress,
     TrainConfig,
-    TrainProgress,
     UserError,
     from_json,
     launch,
@@ -69,7 +69,7 @@ def train_tokenizer(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
 ) -> MotionAutoencoder:
     """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
     if train.steps <= model.warmup:
@@ -86,7 +86,7 @@ def train_frame_tokenizer(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    progress: TrainProgress = SILENT,
+    progress: Progress = SILENT,
 ) -> FrameTokenizer:
     """The same for a tokenizer of frames."""
     clips = frame_clips(store, model, episodes)
@@ -138,7 +138,7 @@ def _train(
     train: TrainConfig,
     hardware: Hardware,
     out: Path,
-    progress: TrainProgress,
+    progress: Progress,
     build: Callable[[Any], Tokenizer],
     load: Callable[[Path], Tokenizer],
 ) -> Tokenizer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import torch
 from einops import rearrange, reduce
 from jaxtyping import Float32, UInt8
 
-from otflam.core import IMPALA, Batch, release_hash
+from otflam.core import IMPALA, SILENT, Batch, Progress, release_hash
 from otflam.data import Column, Store, derive
 from otflam.motion import motion_of_sequence
 from otflam.tokenizer.build import frame_clips, load_tokenizer, motion_clips
@@ -22,22 +21,20 @@ CODES, TOKENS = "codes", "tokens"
 BATCH = 256
 
 
-def encode_store(
-    store: Store, folder: Path, on_progress: Callable[[int, int], None] = lambda done, total: None
-) -> Store:
+def encode_store(store: Store, folder: Path, progress: Progress = SILENT) -> Store:
     """The column of codes that a trained tokenizer gives a data set: one byte for every patch.
 
     A row holds the codes of the motion that starts there; rows whose motion would leave the episode hold zeros, and no
     clip with the tokenizer's offsets ever reads them.
     """
-    return encode_with(store, load_tokenizer(folder), release_hash(folder), on_progress)
+    return encode_with(store, load_tokenizer(folder), release_hash(folder), progress)
 
 
 def encode_with(
     store: Store,
     tokenizer: MotionAutoencoder,
     tokenizer_hash: str,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """The same for a tokenizer that is loaded, or that another model contains."""
     motion_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
@@ -48,7 +45,7 @@ def encode_with(
         tokenizer_hash,
         Column("uint8", (patches,)),
         lambda index: encode_episode(tokenizer, store, index, patches),
-        on_progress,
+        progress,
     )
 
 
@@ -92,7 +89,7 @@ def encode_frames(
     store: Store,
     tokenizer: FrameTokenizer,
     tokenizer_hash: str,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = SILENT,
 ) -> Store:
     """The column of tokens that a frame tokenizer gives every frame of a data set."""
     frame_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
@@ -104,4 +101,4 @@ def encode_frames(
         parts = [tokenizer.encode(Batch(part, (0,), {}).images(0)) for part in frames.split(BATCH)]
         return torch.cat(parts).numpy().astype(np.int16)
 
-    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, on_progress)
+    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, progress)

@@ -17,11 +17,22 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, Batch, Terms, UserError, gather_rows, start_orthogonal
+from otflam.core import (
+    CODE_SIZED,
+    IMPALA,
+    NEAR_ZERO,
+    SHARPENED,
+    Batch,
+    Progress,
+    Terms,
+    UserError,
+    gather_rows,
+    start_orthogonal,
+)
 from otflam.data import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer
-from otflam.lam.model import LAM, Latents, OnPart, spread
+from otflam.lam.model import LAM, Latents, spread
 from otflam.lam.parts import Parts, at_least_one
 from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
@@ -96,8 +107,8 @@ class Flam(LAM):
             )
         return cls(config, tokenizer, (size // 2 ** len(IMPALA)) ** 2)
 
-    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
-        return {TOKENS: encode_frames(store, self.tokenizer, key, on_part(TOKENS))}
+    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
+        return {TOKENS: encode_frames(store, self.tokenizer, key, progress.part(TOKENS))}
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import NEAR_ZERO, Batch, Block, Terms, UserError, gather_rows, place_of
+from otflam.core import NEAR_ZERO, Batch, Block, Progress, Terms, UserError, gather_rows, place_of
 from otflam.data import Clips, Column, Store, derive
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.hilam.chunking import (
@@ -30,7 +30,7 @@ from otflam.lam.hilam.chunking import (
     take_chunks,
 )
 from otflam.lam.lapo.model import Lapo, Seen as LowSeen, signed
-from otflam.lam.model import LAM, Latents, OnPart, effective_rank, spread
+from otflam.lam.model import LAM, Latents, effective_rank, spread
 from otflam.lam.parts import Parts, at_least_one
 
 LOW = "low"
@@ -103,14 +103,14 @@ class Hilam(LAM):
             raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
         return cls(config, low)
 
-    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
+    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
         """The latent actions of the low-level model."""
         width = self.low.latent
 
         def compute(index: int) -> np.ndarray:
             return self.low.label(store, index, {})
 
-        return {LOW: derive(store, LOW, key, Column("float32", (width,)), compute, on_part(LOW))}
+        return {LOW: derive(store, LOW, key, Column("float32", (width,)), compute, progress.part(LOW))}
 
     @torch.inference_mode()
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:

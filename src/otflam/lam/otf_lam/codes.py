@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core import Batch, UserError, to_json
+from otflam.core import Batch, Progress, UserError, to_json
 from otflam.data import Store
-from otflam.lam.model import LAM, Latents, OnPart
+from otflam.lam.model import LAM, Latents
 from otflam.lam.otf_lam import OTFConfig
 from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
 from otflam.lam.parts import Parts
@@ -50,8 +50,8 @@ class CodeLAM(LAM):
         self.tokenizer.eval()
         return self
 
-    def base_columns(self, store: Store, key: str, on_part: OnPart) -> dict[str, Store]:
-        return {"codes": encode_with(store, self.tokenizer, key, on_part("codes"))}
+    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
+        return {"codes": encode_with(store, self.tokenizer, key, progress.part("codes"))}
 
     def codes_used(self, batch: Batch, seen: OverCodes) -> Tensor:
         return code_weights(seen.codes, self.tokenizer.config.codebook.codes).mean(0)

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import Batch, UserError
+from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
-from otflam.lam.model import Latents, OnPart
+from otflam.lam.model import Latents
 from otflam.lam.otf_lam import DinoConfig
 from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
@@ -57,12 +57,12 @@ class DinoLAM(CodeLAM):
         parts: Parts,
         store: Store,
         episodes: Sequence[int] | np.ndarray | None,
-        on_part: OnPart,
+        progress: Progress = SILENT,
         online: bool = False,
     ) -> dict[str, Store]:
-        columns = super().columns(parts, store, episodes, on_part)
+        columns = super().columns(parts, store, episodes, progress)
         if parts.backbone is not None and not online:
-            columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
+            columns["features"] = store_features(store, parts.backbone, episodes, progress.part("DINO features"))
         return columns
 
     def look(self, batch: Batch) -> Seen:
