@@ -143,6 +143,19 @@ def test_every_config_field_is_read() -> None:
         assert re.search(rf"(preset\(\w+(\.\w+)?\)|chosen)\.{field.name}\b", text), f"nobody reads Preset.{field.name}"
 
 
+def idle(node: ast.AST) -> bool:
+    """Whether this is a lambda that does nothing, or gives one that does nothing."""
+    return isinstance(node, ast.Lambda) and (idle(node.body) or ast.unparse(node.body) == "None")
+
+
+def test_how_far_work_is_goes_to_one_value() -> None:
+    """Nobody takes callbacks, which do nothing by default: who wants to hear of work gives it a `Progress`."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not idle(node), f"{path}: {ast.unparse(node)}"
+            assert not (isinstance(node, ast.arg) and node.arg.startswith("on_")), f"{path}: {ast.unparse(node)}"
+
+
 def test_long_files_have_a_reason() -> None:
     files = [*SOURCES, *(ROOT / "tests").glob("*.py")]
     long = {str(path.relative_to(ROOT)) for path in files if len(path.read_text().splitlines()) > 300}

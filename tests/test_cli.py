@@ -17,7 +17,7 @@ from otflam import cli
 from otflam.commands import COMMANDS, CONTINUING
 from otflam.commands.data import Collect
 from otflam.data.store import Store
-from otflam.report.progress import Progress, speaking, tell_rate
+from otflam.report.progress import ProgressBar, speaking, tell_rate
 
 
 def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -183,13 +183,13 @@ def test_nobody_waits_without_a_word(capsys: pytest.CaptureFixture[str]) -> None
     with speaking("lam predict"):
         time.sleep(2)
     assert capsys.readouterr().err == "lam predict: starting\n"
-    with Progress("label", "episodes") as bar, speaking("lam label"):
+    with ProgressBar("label", "episodes") as bar, speaking("lam label"):
         bar.start(0, 40)
         bar._began -= 120
         bar._done = 3
         time.sleep(2)
     assert capsys.readouterr().err.startswith("label: 3/40 episodes, 1.5/min, 0:2")
-    Progress("train", "steps").log({"step": 3, "steps_per_s": 0.05})
+    ProgressBar("train", "steps").log({"step": 3, "steps_per_s": 0.05})
     assert "steps_per_min 3" in capsys.readouterr().err
     assert (tell_rate(1234.5), tell_rate(1.0), tell_rate(0.5)) == ("1,234.5/s", "1.0/s", "30.0/min")
 

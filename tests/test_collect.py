@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data.collect import choose_policy, collect_episodes, recorded_collection, render
 from otflam.data.derived import derive, find_derived
 from otflam.data.options import Collection
@@ -37,7 +38,12 @@ def files(store: Store) -> dict[str, bytes]:
 
 def test_workers_do_not_change_a_bit(store: Store, tmp_path: Path) -> None:
     ticks: list[int] = []
-    parallel = collect_episodes(PLAN, tmp_path / "data", workers=2, on_frames=ticks.append)
+
+    class Counter(Progress):
+        def advance(self, count: int = 1) -> None:
+            ticks.append(count)
+
+    parallel = collect_episodes(PLAN, tmp_path / "data", 2, Counter())
     assert files(parallel) == files(store)
     assert sum(ticks) == 60
 

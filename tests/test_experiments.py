@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
 from otflam.evaluate.carrier import carrier_metrics
@@ -27,23 +28,18 @@ from otflam.tokenizer.build import build_tokenizer, motion_clips
 ROOT = Path(__file__).parents[1]
 
 
-class Heard:
+class Heard(Progress):
     """Counts what an experiment tells."""
 
     def __init__(self) -> None:
         self.cells: list[str] = []
         self.known = self.all = 0
 
-    def data(self, name: str) -> Callable[[int, int], None]:
-        return lambda done, total: None
-
-    def frames(self, count: int) -> None: ...
-
     def start(self, done: int, total: int) -> None:
         self.known, self.all = done, total
 
-    def finished(self, name: str, seconds: float, problem: str | None) -> None:
-        self.cells.append(name if problem is None else f"{name}: {problem}")
+    def note(self, text: str) -> None:
+        self.cells.append(text)
 
 
 CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", {"codes": 1}, None, {"order": 1})
@@ -151,7 +147,7 @@ def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkey
     heard = Heard()
     failed = run_tasks(site, tasks, "otflam x", heard)
     name, problem = "lapo-128 on walker-run-vanilla, seed 1", "ZeroDivisionError: no luck"
-    assert failed == {name: problem} and heard.cells[1] == f"{name}: {problem}" and len(heard.cells) == 3
+    assert failed == {name: problem} and heard.cells[1] == f"{name} FAILED: {problem}" and len(heard.cells) == 3
     check_failures({})
     with pytest.raises(UserError, match=f"1 cells failed, the first being {name}"):
         check_failures(failed)

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.envs.experts import (
     Expert,
     Random,
@@ -231,13 +232,14 @@ def test_training_resumes_exactly(tmp_path: Path) -> None:
     class KilledError(Exception):
         pass
 
-    def kill(row: dict) -> None:
-        if row["round"] == 2:
-            raise KilledError
+    class Kill(Progress):
+        def log(self, row: dict) -> None:
+            if row["round"] == 2:
+                raise KilledError
 
     whole = train_expert("cheetah-run", tmp_path / "whole", recipe, 0)
     with pytest.raises(KilledError):
-        train_expert("cheetah-run", tmp_path / "parts", recipe, 0, on_log=kill)
+        train_expert("cheetah-run", tmp_path / "parts", recipe, 0, Kill())
     parts = train_expert("cheetah-run", tmp_path / "parts", recipe, 0)
     assert whole.read_bytes() == parts.read_bytes()
     states = [torch.load(tmp_path / n / "checkpoint.pt", weights_only=True)["state"] for n in ("whole", "parts")]

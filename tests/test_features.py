@@ -19,6 +19,7 @@ from torch import nn
 
 from otflam.commands.dino import DinoEncode
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data.derived import derived_folder, known_rows
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
@@ -201,7 +202,12 @@ def test_features_of_a_store(dino: Path, store: Store) -> None:
     line = features_cost(store, backbone)
     assert line.startswith("tiny features of 35 frames, 4 × 24 each: 0.00 GB on disk, about 0:00:")
     steps: list[tuple[int, int]] = []
-    found = store_features(store, backbone, on_progress=lambda done, total: steps.append((done, total)))
+
+    class Steps(Progress):
+        def reach(self, done: int, total: int) -> None:
+            steps.append((done, total))
+
+    found = store_features(store, backbone, progress=Steps())
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert found.columns == {"features": Column("float16", (4, 24))} and found.lengths.tolist() == LENGTHS
     for index in range(3):

@@ -232,7 +232,7 @@ def test_the_first_transition_does_not_stand_for_what_was_before(square_store: S
     """Neither in the latent of a frozen future nor anywhere else: stored and computed on the way agree at the start."""
     model = make()
     parts = Parts((32, 32, 3), base=model.low, base_hash="low")
-    low = model.columns(parts, square_store, None, lambda name: lambda done, total: None)[LOW]
+    low = model.columns(parts, square_store, None)[LOW]
 
     def still(batch: Batch) -> torch.Tensor:
         return model.infer(frozen_future(batch))

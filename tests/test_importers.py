@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data.decoding import UnusableVideoError, decode_video, fit_square, natural_key
 from otflam.data.laom import export_laom, import_laom
 from otflam.data.options import VideoImport
@@ -441,14 +441,12 @@ def test_laom_round_trip(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["b.hdf5"]
 
 
-def stop_at(episode: int) -> Callable[[str, str], Callable[[int, int], None]]:
-    """What an import tells its progress to, and is stopped by."""
+class Stop(Progress):
+    """What an import tells its progress to, and is stopped by at the second episode."""
 
-    def reached(done: int, total: int) -> None:
-        if done == episode:
+    def reach(self, done: int, total: int) -> None:
+        if done == 2:
             raise KeyboardInterrupt
-
-    return lambda part, unit: reached
 
 
 def test_laom_continues(tmp_path: Path) -> None:
@@ -456,7 +454,7 @@ def test_laom_continues(tmp_path: Path) -> None:
     whole = import_laom(file, tmp_path / "whole")
 
     with pytest.raises(KeyboardInterrupt):
-        import_laom(file, tmp_path / "out", stop_at(2))
+        import_laom(file, tmp_path / "out", Stop())
     assert import_laom(file, tmp_path / "out").hash == whole.hash
 
 

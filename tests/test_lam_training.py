@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.run import read_metrics
-from otflam.core.train import TrainProgress
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
@@ -124,14 +124,15 @@ def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Pa
         backbone = Backbone.load(str(dino), getattr(config, "size", 0))
     seen = []
 
-    def stop(count: int) -> None:
-        seen.append(count)
-        if len(seen) == step + 1:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        def advance(self, count: int = 1) -> None:
+            seen.append(count)
+            if len(seen) == step + 1:
+                raise KeyboardInterrupt
 
     train_lam(
         method, store, ([0, 1], [2, 3]), config, TINY.lam_training[method], Hardware(accelerator="cpu"), out,
-        base_of(method, tokenizer), backbone, progress=TrainProgress(step=stop),
+        base_of(method, tokenizer), backbone, progress=Stop(),
     )  # fmt: skip
 
 

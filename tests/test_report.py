@@ -19,6 +19,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from otflam.commands.report import Report
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.experiments.studies import STUDIES
@@ -135,14 +136,19 @@ def test_models_that_cannot_be_shown(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "data", tmp_path / "data")
     shutil.copytree(runs / "otf", tmp_path / "otf")
     told: list[str] = []
-    only = next(find_runs(tmp_path, told.append))
+
+    class Heard(Progress):
+        def note(self, text: str) -> None:
+            told.append(text)
+
+    only = next(find_runs(tmp_path, Heard()))
     assert not only.models and only.held_out == [2, 3] and not told
     for name, error in {"good": 0.2, "broken": 0.1}.items():
         shutil.copytree(runs / "lams" / "lapo-256", tmp_path / name)
         (tmp_path / name / "health.json").write_text(json.dumps({"error": error}))
         (tmp_path / name / "digest.json").unlink()  # it would tell that the health was altered
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"nothing")
-    assert list(next(find_runs(tmp_path, told.append)).models) == ["lapo-256"]
+    assert list(next(find_runs(tmp_path, Heard())).models) == ["lapo-256"]
     assert len(told) == 1 and told[0].startswith("left out broken: ")
 
 

@@ -15,8 +15,9 @@ from torch import nn
 
 from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.run import Run, read_metrics, training_seconds
-from otflam.core.train import TrainProgress, fit, launch
+from otflam.core.train import fit, launch
 from otflam.core.training import Hardware, TrainConfig
 
 
@@ -78,20 +79,14 @@ def test_a_checkpoint_from_before_stays(tmp_path: Path) -> None:
     config = TrainConfig(steps=8, batch=4, log_every=2, save_every=4, weights={"error": 1.0})
     model, taken = Line(), []
 
-    def step(count: int) -> None:
-        taken.append(count)
-        if len(taken) == 8:
-            model.line.bias.data.fill_(torch.nan)
+    class Spoil(Progress):
+        def advance(self, count: int = 1) -> None:
+            taken.append(count)
+            if len(taken) == 8:
+                model.line.bias.data.fill_(torch.nan)
 
     with pytest.raises(UserError, match=r"line\.bias is not finite after step 8: train with a smaller --lr"):
-        fit(
-            model,
-            Numbers(),
-            config,
-            Run(tmp_path, config),
-            launch(Hardware(accelerator="cpu")),
-            TrainProgress(step=step),
-        )
+        fit(model, Numbers(), config, Run(tmp_path, config), launch(Hardware(accelerator="cpu")), Spoil())
     state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert state["step"] == 4 and all(tensor.isfinite().all() for tensor in state["model"].values())
 

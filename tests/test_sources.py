@@ -18,14 +18,16 @@ from PIL import Image
 
 from otflam.cli import main
 from otflam.core.config import stable_hash
-from otflam.core.digests import digest_file, digest_files, megabytes
+from otflam.core.digests import digest_file, digest_files
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data.decoding import UnusableVideoError, count_frames, decode_video, read_frames
 from otflam.data.laom import import_laom
 from otflam.data.options import VideoImport
 from otflam.data.store import Store
 from otflam.data.videos import import_videos
 from otflam.envs.backgrounds import open_backgrounds
+from otflam.report.progress import ProgressBar
 
 SMALL = VideoImport(size=16)
 
@@ -67,12 +69,12 @@ def write_laom(path: Path, seed: int) -> Path:
     return path
 
 
-def stop(part: str, unit: str) -> Callable[[int, int], None]:
-    def reached(done: int, total: int) -> None:
-        if unit == "episodes" and done == 2:
-            raise KeyboardInterrupt
+class Stop(Progress):
+    """Interrupts an import at the second episode."""
 
-    return reached
+    def reach(self, done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
 
 
 def forget_digests(path: Path) -> None:
@@ -91,7 +93,7 @@ def test_another_laom_file_of_one_name_and_size(tmp_path: Path) -> None:
     size, first = file.stat().st_size, import_laom(file, tmp_path / "out")
     assert import_laom(file, tmp_path / "out").hash == first.hash
     with pytest.raises(KeyboardInterrupt):
-        import_laom(file, tmp_path / "half", stop)
+        import_laom(file, tmp_path / "half", Stop())
     assert write_laom(file, 1).stat().st_size == size
     with pytest.raises(UserError, match="already holds a data set"):
         import_laom(file, tmp_path / "out")
@@ -126,12 +128,17 @@ def test_other_backgrounds_of_one_name_and_size(tmp_path: Path) -> None:
     assert open_backgrounds(str(tmp_path), "train").name != name
 
 
-def test_digests_cover_all_bytes_and_tell_how_far_they_are(tmp_path: Path) -> None:
-    content = bytearray(9_500_000)
-    told: list[tuple[int, int]] = []
+def test_digests_cover_all_bytes_and_tell_how_far_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, bar = bytearray(9_500_000), ProgressBar("read", "bytes")
     (tmp_path / "a").write_bytes(content)
-    first = digest_file(tmp_path / "a", megabytes(len(content), lambda *reached: told.append(reached)))
-    assert told == [(4, 10), (8, 10), (9, 10)]
+    bar.start(0, len(content))
+    bar.tell()
+    first = digest_file(tmp_path / "a", bar)
+    bar.tell()
+    lines = capsys.readouterr().err.splitlines()
+    assert (
+        lines[0] == "read: 0/10 MB" and lines[1].startswith("read: 9/10 MB, ") and lines[1].endswith(", 0:00:00 left")
+    )
     content[6_000_000] = 1
     (tmp_path / "a").write_bytes(content)
     assert digest_file(tmp_path / "a") != first

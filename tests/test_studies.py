@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from otflam import cli
 from otflam.core.cluster import Cluster, Failure, submit_jobs
 from otflam.core.errors import UserError
+from otflam.core.progress import SILENT
 from otflam.data.moving_mnist import MovingMNIST, make_moving_mnist
 from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import read_records
@@ -28,21 +28,7 @@ from otflam.experiments.studies import STUDIES, demo_tasks, draw_transfer
 from otflam.presets import preset
 from otflam.report.tables import TABLES
 
-
-class Silent:
-    """Hears nothing."""
-
-    def data(self, name: str) -> Callable[[int, int], None]:
-        return lambda done, total: None
-
-    def frames(self, count: int) -> None: ...
-
-    def start(self, done: int, total: int) -> None: ...
-
-    def finished(self, name: str, seconds: float, problem: str | None) -> None: ...
-
-
-SLEEPER = "lambda job, tick: __import__('time').sleep(job)"
+SLEEPER = "lambda job, progress: __import__('time').sleep(job)"
 """A worker whose jobs are the seconds they take, as a text: its process need not load this file."""
 
 
@@ -80,12 +66,12 @@ def test_a_sweep_of_two_jobs_through_submitit(tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="needs otflam[slurm]")
     site = Site(tmp_path / "root", tmp_path / "records", "tiny", 2, "submitit", Cluster(hours=0.1, cpus=1, memory=1))
     tasks = [Task("lams", lams.Job("lapo-128", "cheetah-run-vanilla", seed)) for seed in (0, 1)]
-    run_tasks(site, tasks, "otflam x", Silent())
+    run_tasks(site, tasks, "otflam x", SILENT)
     records = list(read_records(tmp_path / "records", "lam"))
     assert [record["seed"] for record in records] == [0, 1]
     assert not site.missing(tasks)
     began = time.monotonic()
-    run_tasks(site, tasks, "otflam x", Silent())
+    run_tasks(site, tasks, "otflam x", SILENT)
     assert time.monotonic() - began < 1 and list(read_records(tmp_path / "records", "lam")) == records
 
 
@@ -139,7 +125,7 @@ def test_slurm_where_there_is_none_is_told(tmp_path: Path) -> None:
 def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None:
     site = Site(tmp_path / "root", tmp_path / "records", "tiny", 2)
     jobs = [agents.Job("lapo-256", "cheetah-run-noisy", 1, seed) for seed in (0, 1)]
-    lines = list(estimate_work(site, [Task("agents", job) for job in jobs], lambda done, total: None))
+    lines = list(estimate_work(site, [Task("agents", job) for job in jobs], SILENT))
     assert lines[0] == "2 cells, 0 recorded, 2 to do" and not list(tmp_path.iterdir())
     assert "cheetah-run-noisy" in lines[1]
     rows = {line[:28].strip(): line[28:].split() for line in lines[3:-1]}
@@ -172,12 +158,12 @@ def test_what_is_trained_already_costs_nothing(tmp_path: Path) -> None:
     """Only the cells' own work is left; weights that are not here are told and do not stop the rest."""
     site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
     job = lams.Job("lapo-128", "cheetah-run-noisy")
-    run_tasks(site, [Task("lams", job)], "otflam x", Silent())
+    run_tasks(site, [Task("lams", job)], "otflam x", SILENT)
     other = Site(tmp_path / "root", tmp_path / "elsewhere", "tiny", 1)
     assert other.missing([Task("lams", job)]) == [0] and not list(pieces_of(other, Task("lams", job)))
     dino = Task("lams", lams.Job("otf-lam-dino", "cheetah-run-noisy"))
     assert site.missing([Task("lams", job), dino]) == [1]
-    failed = run_tasks(site, [Task("lams", job), dino], "otflam x", Silent())
+    failed = run_tasks(site, [Task("lams", job), dino], "otflam x", SILENT)
     assert len(failed) == 1 and "no DINOv2 weights" in failed[str(dino.job)]
 
 

@@ -12,13 +12,13 @@ import torch
 from otflam.commands.tokenizer import rebase
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.core.train import TrainProgress
 from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import ablations, factor_metrics, mutual_information, perplexity, reconstruction
 from otflam.motion.config import MotionConfig
 from otflam.presets import preset
+from otflam.report.progress import ProgressBar
 from otflam.tokenizer.api import Tokenizer
 from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_tokenizer, motion_clips, train_tokenizer
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
@@ -145,8 +145,8 @@ def test_wide_frames_get_a_wider_grid(otf: OTF) -> None:
 def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     train = dataclasses.replace(preset("tiny").tokenizer_training, steps=120, lr=5e-3, log_every=20)
     out = tmp_path / "tokenizer"
-    rows: list[dict[str, float]] = []
-    model = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, TrainProgress(log=rows.append))
+    bar = ProgressBar("train", "steps")
+    model, rows = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, bar), bar.rows
     assert rows[-1]["rec"] < 0.7 * rows[0]["rec"] and rows[-1]["step"] == 120
     loaded = load_tokenizer(out)
     kept = {name: value for name, value in model.state_dict().items() if name not in model.transient}

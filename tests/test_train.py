@@ -15,8 +15,9 @@ from torch import nn
 
 from otflam.core.batch import Batch, Terms
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.run import Run
-from otflam.core.train import TrainProgress, fit, launch, rate_at
+from otflam.core.train import fit, launch, rate_at
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
@@ -57,13 +58,14 @@ def config(**changes: object) -> TrainConfig:
 
 
 def run_line(path: Path, stop_at: int | None = None, **changes: object) -> nn.Module:
-    def interrupt(row: dict[str, float]) -> None:
-        if row["step"] == stop_at:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        def log(self, row: dict[str, float]) -> None:
+            if row["step"] == stop_at:
+                raise KeyboardInterrupt
 
     torch.manual_seed(0)
     model, settings = Line(), config(**changes)
-    fit(model, Numbers(), settings, Run(path, settings), launch(Hardware()), TrainProgress(log=interrupt))
+    fit(model, Numbers(), settings, Run(path, settings), launch(Hardware()), Stop())
     return model
 
 

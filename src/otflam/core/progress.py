@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 
 class Progress:
     """Hears how far some work is, part after part; this one does nothing with it."""
 
-    def part(self, label: str, unit: str = "episodes") -> Self:
+    def part(self, label: str, unit: str = "episodes") -> Progress:
         """What is told from now on is of the part of this name (of the whole, without one), counted in units."""
         return self
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from otflam.core import Progress, TrainConfig, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
@@ -180,7 +180,7 @@ class Watch(Progress):
         self.parts: dict[str, list[tuple[float, int]]] = {}
         self.part("")
 
-    def part(self, label: str, unit: str = "episodes") -> Self:
+    def part(self, label: str, unit: str = "episodes") -> Watch:
         self.told = self.parts[label] = []
         return self
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from otflam.core import Progress
 
@@ -89,11 +89,11 @@ class ProgressBar(Progress):
         self._began = time.monotonic()
         self.part(label, unit)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressBar:
         _working.append(self)
         return self
 
-    def part(self, label: str, unit: str = "episodes") -> Self:
+    def part(self, label: str, unit: str = "episodes") -> ProgressBar:
         self.end()
         self.label, self._total = label or self.whole, 0
         self.unit, self._size = ("MB", MEGABYTE) if unit == "bytes" else (unit, 1)
