@@ -202,15 +202,16 @@ def test_derived_columns_are_keyed_computed_once_and_outside_the_data(store: Sto
         calls.append(index)
         return store.episode(index, "frames").mean((1, 2, 3)).astype(np.float32)
 
-    def stop(done: int, total: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        def reach(self, done: int, total: int) -> None:
+            if done == 3:
+                raise KeyboardInterrupt
 
     column = Column("float32", ())
     everything = list(range(len(store)))
     assert find_derived(store, "brightness", "model-a", everything) is None
     with pytest.raises(KeyboardInterrupt):
-        derive(store, "brightness", "model-a", column, brightness, stop)
+        derive(store, "brightness", "model-a", column, brightness, Stop())
     first = derive(store, "brightness", "model-a", column, brightness)
     assert derive(store, "brightness", "model-a", column, brightness).hash == first.hash
     assert calls == [0, 1, 2, 3, 4]

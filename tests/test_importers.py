@@ -417,9 +417,22 @@ def write_laom(path: Path, lengths: tuple[int, ...] = (5,) * 12, **changes) -> P
 def test_laom_in(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     file = write_laom(tmp_path / "a.hdf5")
-    store = import_laom(file, tmp_path / "out", lambda part, unit: lambda *told: seen.append((part, *told)))
+
+    class Heard(Progress):
+        def part(self, label: str, unit: str = "episodes") -> Progress:
+            self.label = f"{label} by {unit}"
+            return self
+
+        def start(self, done: int, total: int) -> None:
+            self.reach(done, total)
+
+        def reach(self, done: int, total: int) -> None:
+            seen.append((self.label, done, total))
+
+    store = import_laom(file, tmp_path / "out", Heard())
     store.check()
-    assert seen == [(f"read {file}", 0, 1), *((f"import {file}", done, 12) for done in range(1, 13))]
+    read = (f"read {file} by bytes", 0, file.stat().st_size)
+    assert seen == [read, *((f"import {file} by episodes", done, 12) for done in range(1, 13))]
     assert [episode["return"] for episode in store.episodes] == list(range(12))
     np.testing.assert_array_equal(store.episode(10, "frames"), noise(5, seed=10))  # 10 follows 9, not 1
     assert store["actions"].max() == 1 and store["states"].shape == (60, 4)

@@ -119,10 +119,9 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
-    config, backbone = TINY.lam[method], None
+    config, backbone, seen = TINY.lam[method], None, []
     if method == "otf-lam-dino":
         backbone = Backbone.load(str(dino), getattr(config, "size", 0))
-    seen = []
 
     class Stop(Progress):
         def advance(self, count: int = 1) -> None:

@@ -17,6 +17,7 @@ from scipy import ndimage
 
 from otflam.core.config import from_json, stable_hash
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.data import archives, moving_mnist
 from otflam.data.moving_mnist import CLASSES, MOTION_OF, MOTIONS, MovingMNIST, draw, load_digits, make_moving_mnist
 from otflam.data.store import Store
@@ -183,7 +184,12 @@ def test_a_sequence_depends_on_seed_split_and_index_alone(npz, tmp_path):
 def test_the_store_says_what_it_holds(npz, tmp_path):
     seen: list[tuple[int, int]] = []
     config = MovingMNIST(split="transfer", sequences=21, frames=4, size=32, digits=npz)
-    store = make_moving_mnist(config, tmp_path / "out", lambda *progress: seen.append(progress))
+
+    class Heard(Progress):
+        def reach(self, done: int, total: int) -> None:
+            seen.append((done, total))
+
+    store = make_moving_mnist(config, tmp_path / "out", Heard())
     assert seen == [(done, 21) for done in range(1, 22)]
     assert store["frames"].shape == (84, 32, 32, 1)
     assert sorted(episodes(store, "motion")) == list(range(21))
@@ -201,12 +207,13 @@ def test_the_store_says_what_it_holds(npz, tmp_path):
 def test_an_interrupted_set_is_continued(npz, tmp_path):
     config = MovingMNIST(sequences=6, frames=4, size=32, digits=npz)
 
-    def stop(done: int, total: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        def reach(self, done: int, total: int) -> None:
+            if done == 3:
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make_moving_mnist(config, tmp_path / "stopped", stop)
+        make_moving_mnist(config, tmp_path / "stopped", Stop())
     resumed = make_moving_mnist(config, tmp_path / "stopped")
     assert resumed.hash == make_moving_mnist(config, tmp_path / "whole").hash
     resumed.check()
