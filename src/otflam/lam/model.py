@@ -47,15 +47,15 @@ class LAM(nn.Module, ABC):
         """A fresh model; a configuration that does not fit its parts is refused."""
 
     @abstractmethod
-    def look(self, batch: Batch) -> Any:
+    def observe(self, batch: Batch) -> Any:
         """All that the model makes of its input before latent actions come in; in training once for both halves."""
 
     @abstractmethod
-    def name(self, seen: Any) -> Latents:
+    def infer_latent(self, seen: Any) -> Latents:
         """The inverse half: the latent action of what was seen."""
 
     @abstractmethod
-    def imagine(self, seen: Any, latent: Latents) -> Tensor:
+    def predict_future(self, seen: Any, latent: Latents) -> Tensor:
         """The forward half: the future, in the space the model predicts in."""
 
     @abstractmethod
@@ -70,11 +70,11 @@ class LAM(nn.Module, ABC):
         """The future that came."""
         return batch.images(self.stride)
 
-    def imagine_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
-        """All that is imagined, by its time relative to the present."""
-        return {self.stride: self.imagine(seen, latent)}
+    def predict_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
+        """All that is predicted, by its time relative to the present."""
+        return {self.stride: self.predict_future(seen, latent)}
 
-    def vitals(self, seen: Any) -> dict[str, float]:
+    def inner_health(self, seen: Any) -> dict[str, float]:
         """What else tells whether a model of this kind is healthy."""
         return {}
 
@@ -121,20 +121,20 @@ class LAM(nn.Module, ABC):
 
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
-        return self.name(self.look(batch))
+        return self.infer_latent(self.observe(batch))
 
     def predict(self, batch: Batch, latent: Latents) -> Tensor:
         """The future from the current observation and a latent action."""
-        return self.imagine(self.look(batch), latent)
+        return self.predict_future(self.observe(batch), latent)
 
     def forward(self, batch: Batch) -> Terms:
         """Predict the future from a latent action that has seen it."""
-        seen = self.look(batch)
-        latent = self.name(seen)
-        return Terms({"next": F.mse_loss(self.imagine(seen, latent), self.future(batch))}, spread(latent))
+        seen = self.observe(batch)
+        latent = self.infer_latent(seen)
+        return Terms({"next": F.mse_loss(self.predict_future(seen, latent), self.future(batch))}, latent_stats(latent))
 
 
-def spread(latent: Latents) -> dict[str, Tensor]:
+def latent_stats(latent: Latents) -> dict[str, Tensor]:
     """How much of its width a batch of latents uses."""
     with torch.no_grad():
         return {"latent_std": latent.float().std(0).mean(), "latent_rank": effective_rank(latent.float())}

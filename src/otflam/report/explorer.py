@@ -206,8 +206,8 @@ def movement(signal: Float[Tensor, "n m h w"], patch: int) -> UInt8[np.ndarray, 
 
 def predict(name: str, model: LAM, batch: Batch) -> Prediction:
     """The future of every transition, with the latent action that the model itself names it by."""
-    seen = model.look(batch)
-    drawn = model.imagine(seen, model.name(seen))
+    seen = model.observe(batch)
+    drawn = model.predict_future(seen, model.infer_latent(seen))
     pictures = np.stack([show_frame(picture) for picture in drawn.clamp(0, 1)])
     return Prediction(name, model.stride, as_sprite(pictures), errors(drawn, model.future(batch)))
 

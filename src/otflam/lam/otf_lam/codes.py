@@ -66,7 +66,7 @@ class CodeLAM(LAM):
     def present(self, seen: OverCodes) -> Tensor:
         return seen.state
 
-    def name(self, seen: OverCodes) -> Latents:
+    def infer_latent(self, seen: OverCodes) -> Latents:
         vectors = self.tokenizer.codebook.vectors[seen.codes]
         return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 

@@ -65,10 +65,10 @@ class DinoLAM(CodeLAM):
             columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
         return columns
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         return Seen(self.codes(batch), self.current(batch))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
         return self.leave(self.predictor(seen.state, latent))
 
     def current(self, batch: Batch) -> Float[Tensor, "b n s"]:

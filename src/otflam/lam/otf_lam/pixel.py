@@ -50,11 +50,11 @@ class PixelLAM(CodeLAM):
             raise UserError(f"--drawn {config.drawn} for frames of {size} pixels", "choose a divisor")
         return cls(config, tokenizer, size, parts.frames[2])
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         frame, codes = batch.images(0), self.codes(batch)
         return Seen(frame, codes, self.state(frame, codes))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         drawn = self.head(self.predictor(seen.state, latent))
         return seen.frame + drawn if self.config.residual else drawn
 
