@@ -29,7 +29,7 @@ from otflam.lam.hilam.chunking import (
 from otflam.lam.hilam.model import LOW, Hilam
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.model import Lapo
-from otflam.lam.parts import Parts
+from otflam.lam.model import Parts
 from otflam.presets import preset
 
 CONFIG, LAPO = preset("tiny").lam["hilam"], preset("tiny").lam["lapo-64"]

@@ -22,12 +22,11 @@ from otflam.lam.health import check_health, verdict
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.factorised import FactorisedLapo
 from otflam.lam.lapo.model import Lapo
-from otflam.lam.model import effective_rank
+from otflam.lam.model import Parts, effective_rank
 from otflam.lam.otf_lam import AbstractionConfig, PixelConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.otf_lam.pixel import PixelLAM
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
 from otflam.presets import PRESETS, preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer

@@ -19,8 +19,7 @@ from otflam.core import Batch, UserError, clip_batches, place_of, read_release, 
 from otflam.data import VideoImport, decode_video
 from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import Backbone
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam.model import LAM, Parts
 
 Frames = np.ndarray | Tensor | str | Path
 """Bytes, from numpy or torch: a video [t, h, w, c], or clips [b, k, h, w, c] with frames at the model's offsets; or a

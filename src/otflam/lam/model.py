@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,40 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import Batch, Terms, place_of
+from otflam.core import Batch, Terms, UserError, place_of, require_square
 from otflam.data import Clips, Store
+from otflam.lam.features import Backbone
 from otflam.lam.method import ModelConfig
-from otflam.lam.parts import Parts
 
 Latents = Float[Tensor, "b d"]
 OnPart = Callable[[str], Callable[[int, int], None]]
 """Is told the name of a part of the work, and gives what is told how far it is."""
 BATCH = 128
 """Transitions that are labelled at once."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a latent action model is made for and of, beside its own configuration."""
+
+    frames: tuple[int, int, int]
+    """Height, width and colours of the frames."""
+    base: nn.Module | None = None
+    """The trained model that this one stands on."""
+    base_hash: str | None = None
+    backbone: Backbone | None = None
+    width: int | None = None
+    """Features of the backbone, which may itself be absent where they are stored."""
+
+    def square(self, multiple: int, what: str) -> int:
+        """The side of square frames, which must be a multiple of something."""
+        return require_square(self.frames[:2], multiple, what)
+
+    def check_frames(self, shape: tuple[int, ...]) -> None:
+        """Refuse frames of another size than the model was trained on."""
+        if tuple(shape) != self.frames:
+            seen, wanted = ("×".join(map(str, sizes)) for sizes in (shape, self.frames))
+            raise UserError(f"frames of {seen} for a model trained on {wanted}", "scale them or train on such frames")
 
 
 class LAM(nn.Module, ABC):
@@ -145,3 +170,9 @@ def effective_rank(latent: Latents) -> Float[Tensor, ""]:
     centred = latent - latent.mean(0)
     gram = centred @ centred.T if len(centred) < latent.shape[1] else centred.T @ centred
     return gram.trace().square() / gram.square().sum().clamp_min(1e-12)
+
+
+def at_least_one(config: Any, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")

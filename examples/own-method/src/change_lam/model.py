@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from change_lam import ChangeConfig
 from otflam.core.batch import Batch
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam.model import LAM, Parts
 
 
 class ChangeLAM(LAM):

@@ -21,8 +21,7 @@ from otflam.core import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, Batch, Terms, 
 from otflam.data import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer
-from otflam.lam.model import LAM, Latents, OnPart, latent_stats
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, OnPart, Parts, at_least_one, latent_stats
 from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
 IMAGINED = "imagined"

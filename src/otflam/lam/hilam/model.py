@@ -30,8 +30,7 @@ from otflam.lam.hilam.chunking import (
     take_chunks,
 )
 from otflam.lam.lapo.model import Lapo, Seen as LowSeen, signed
-from otflam.lam.model import LAM, Latents, OnPart, effective_rank, latent_stats
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, OnPart, Parts, at_least_one, effective_rank, latent_stats
 
 LOW = "low"
 """The stored column of low-level latent actions."""

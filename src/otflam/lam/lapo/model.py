@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow, start_orthogonal
 from otflam.lam.lapo import LapoConfig
-from otflam.lam.model import LAM, Latents, latent_stats
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
 
 
 class Seen(NamedTuple):

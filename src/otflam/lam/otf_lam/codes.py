@@ -13,10 +13,9 @@ from torch import Tensor
 
 from otflam.core import Batch, UserError, to_json
 from otflam.data import Store
-from otflam.lam.model import LAM, Latents, OnPart
+from otflam.lam.model import LAM, Latents, OnPart, Parts
 from otflam.lam.otf_lam import OTFConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
 from otflam.tokenizer import MotionAutoencoder, code_weights, encode_with
 
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}

@@ -16,12 +16,10 @@ from torch import Tensor, nn
 from otflam.core import Batch, UserError
 from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
-from otflam.lam.model import Latents, OnPart
+from otflam.lam.model import Latents, OnPart, Parts
 from otflam.lam.otf_lam import DinoConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.predictor import TokenPredictor
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
 from otflam.tokenizer import MotionAutoencoder
 
 

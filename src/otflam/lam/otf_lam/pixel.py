@@ -14,12 +14,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core import Batch, UserError, grow, shrink
-from otflam.lam.model import Latents
+from otflam.lam.model import Latents, Parts
 from otflam.lam.otf_lam import PixelConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.predictor import TokenPredictor
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
 from otflam.tokenizer import MotionAutoencoder, code_weights
 
 LEAST = 16
