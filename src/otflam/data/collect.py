@@ -18,12 +18,7 @@ from otflam.envs import ControlEnv, World, episode_seed, make_policy, packaged_e
 SIMULATION = "simulation"
 
 
-def collect_episodes(
-    collection: Collection,
-    out: Path,
-    workers: int,
-    progress: Progress = SILENT,
-) -> Store:
+def collect_episodes(collection: Collection, out: Path, workers: int, progress: Progress = SILENT) -> Store:
     """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
     if collection.episodes < 1 or (collection.steps is not None and collection.steps < 2):
         raise UserError("an empty collection", "ask for at least one episode of at least two steps")
@@ -78,13 +73,7 @@ class Collector:
         self.writer.write(index, episode.columns(), info)
 
 
-def render(
-    source: Store,
-    world: World,
-    out: Path,
-    workers: int,
-    progress: Progress = SILENT,
-) -> Store:
+def render(source: Store, world: World, out: Path, workers: int, progress: Progress = SILENT) -> Store:
     """Draw the episodes of a store again, as another world shows them; everything but the pictures stays the same."""
     collected = recorded_collection(source)
     if world.task != collected.world.task:

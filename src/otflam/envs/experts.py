@@ -160,12 +160,7 @@ def parse_mix(text: str) -> dict[str, float]:
 
 
 def expert_returns(
-    task: str,
-    policy: str,
-    expert: str | None,
-    episodes: int,
-    seed: int,
-    progress: Progress = SILENT,
+    task: str, policy: str, expert: str | None, episodes: int, seed: int, progress: Progress = SILENT
 ) -> Float64[np.ndarray, " n"]:
     """Returns of a state-based policy over full episodes."""
     if episodes < 1:

@@ -106,11 +106,7 @@ def play_together(
 
 
 def state_return(
-    simulation: Simulation,
-    policy: Policy,
-    seed: int,
-    steps: int | None = None,
-    progress: Progress = SILENT,
+    simulation: Simulation, policy: Policy, seed: int, steps: int | None = None, progress: Progress = SILENT
 ) -> float:
     """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
     return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, progress)

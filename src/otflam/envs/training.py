@@ -28,13 +28,7 @@ def check_recipe(config: Recipe, seed: int) -> None:
             raise UserError(f"--{name.replace('_', '-')} {getattr(config, name)}", "give a number above 0")
 
 
-def train_expert(
-    task: str,
-    out: Path,
-    config: Recipe,
-    seed: int,
-    progress: Progress = SILENT,
-) -> Path:
+def train_expert(task: str, out: Path, config: Recipe, seed: int, progress: Progress = SILENT) -> Path:
     """Train an expert, continuing from a checkpoint in `out` if there is one; return the file of the best policy.
 
     Best is decided by evaluations at repeat 1 on seeds of their own. `out/log.jsonl` holds the learning curve.

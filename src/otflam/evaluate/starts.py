@@ -82,11 +82,7 @@ class Starter:
 
 
 def start_returns(
-    player: str | Path,
-    stretches: Stretches,
-    workers: int = 1,
-    progress: Progress = SILENT,
-    hardware: Hardware = AUTO,
+    player: str | Path, stretches: Stretches, workers: int = 1, progress: Progress = SILENT, hardware: Hardware = AUTO
 ) -> Float64[np.ndarray, "e s"]:
     """What a player earns in each stretch of each episode."""
     groups = range(-(-len(stretches.episodes) // TOGETHER))

@@ -32,13 +32,7 @@ def recorded_world(root: Path, name: str) -> World:
     return recorded_collection(Store(root / "data" / name)).world
 
 
-def prepare_data(
-    root: Path,
-    size: str,
-    name: str,
-    workers: int,
-    progress: Progress = SILENT,
-) -> Store:
+def prepare_data(root: Path, size: str, name: str, workers: int, progress: Progress = SILENT) -> Store:
     """The data set of a name at a preset's size."""
     chosen, out = preset(size), root / "data" / name
     if name in DIGITS:

@@ -113,10 +113,7 @@ def check_channels(channels: int) -> None:
 
 
 def store_features(
-    store: Store,
-    backbone: Backbone,
-    episodes: Sequence[int] | np.ndarray | None = None,
-    progress: Progress = SILENT,
+    store: Store, backbone: Backbone, episodes: Sequence[int] | np.ndarray | None = None, progress: Progress = SILENT
 ) -> Store:
     """The features of every frame of the chosen episodes, computed once and kept beside the data set."""
     check_channels(store["frames"].shape[-1])

@@ -30,12 +30,7 @@ def encode_store(store: Store, folder: Path, progress: Progress = SILENT) -> Sto
     return encode_with(store, load_tokenizer(folder), release_hash(folder), progress)
 
 
-def encode_with(
-    store: Store,
-    tokenizer: MotionAutoencoder,
-    tokenizer_hash: str,
-    progress: Progress = SILENT,
-) -> Store:
+def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
     """The same for a tokenizer that is loaded, or that another model contains."""
     motion_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
     patches = tokenizer.config.grid**2
@@ -85,12 +80,7 @@ def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) ->
     return Seen(found.numpy().astype(np.uint8), energy.numpy(), float((redrawn - signal).square().sum()))
 
 
-def encode_frames(
-    store: Store,
-    tokenizer: FrameTokenizer,
-    tokenizer_hash: str,
-    progress: Progress = SILENT,
-) -> Store:
+def encode_frames(store: Store, tokenizer: FrameTokenizer, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
     """The column of tokens that a frame tokenizer gives every frame of a data set."""
     frame_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
     places = (store.columns["frames"].shape[0] // 2 ** len(IMPALA)) ** 2

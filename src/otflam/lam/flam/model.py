@@ -32,8 +32,7 @@ from otflam.core import (
 from otflam.data import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer
-from otflam.lam.model import LAM, Latents, spread
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
 from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
 IMAGINED = "imagined"
@@ -115,7 +114,7 @@ class Flam(LAM):
         self.tokenizer.eval()
         return self
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         features = torch.stack([self.features(batch, offset) for offset in self.offsets], 1)
         return Seen(features, *self.factorise(self.enter(features) + self.places))
 
@@ -133,7 +132,7 @@ class Flam(LAM):
         mean, logvar = self.actions(self.inverse(self.pair(torch.cat([now, after], -1)), now)).chunk(2, -1)
         return mean, logvar.clamp(-10, 10)
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         """Means in place of samples, or the nearest codes."""
         actions = self.posterior(seen.slots[:, -2], seen.slots[:, -1])[0]
         if self.codebook is not None:
@@ -152,7 +151,7 @@ class Flam(LAM):
         seats = self.seat(torch.cat([after, after - slots], -1))
         return features + self.leave(self.mix(places, seats))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
         actions = rearrange(latent, "b (k a) -> b k a", k=self.config.slots)
         slots = seen.slots[:, -2]
         return self.redraw(seen.features[:, -2], slots, self.advance(slots, actions))
@@ -168,7 +167,7 @@ class Flam(LAM):
 
     def forward(self, batch: Batch) -> Terms:
         """Name the transitions of a sub-trajectory and predict its features from one frame on."""
-        seen = self.look(batch)
+        seen = self.observe(batch)
         if self.training:
             self.step += 1
         # Which frame comes first is drawn anew in every step, so that actions with little and with much past are used.
@@ -189,7 +188,7 @@ class Flam(LAM):
         with torch.no_grad():
             owned = seen.shares.mean((0, 1, 3))
             metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > IN_USE).float().sum()}
-        return Terms(losses, metrics | spread(mean.flatten(1)))
+        return Terms(losses, metrics | latent_stats(mean.flatten(1)))
 
     def squeeze(self, mean: Float[Tensor, "n k a"], logvar: Float[Tensor, "n k a"]) -> tuple[Tensor, Tensor, Tensor]:
         """Actions that passed the bottleneck, their divergence from the prior, and their distance from codes."""
@@ -204,7 +203,7 @@ class Flam(LAM):
         quantised = self.codebook(flat)
         return quantised.tokens.view_as(mean), nothing, quantised.distance
 
-    def vitals(self, seen: Seen) -> dict[str, float]:
+    def inner_health(self, seen: Seen) -> dict[str, float]:
         owned = seen.shares[:, -2].mean((0, 2))
         used = float((owned > IN_USE).sum())
         return {"slots": float(self.config.slots), "slots_used": used, "smallest_slot": float(owned.min())}
