@@ -122,14 +122,13 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
-    config, backbone, seen = TINY.lam[method], None, []
+    config, backbone, left = TINY.lam[method], None, iter(range(step))
     if method == "otf-lam-dino":
         backbone = Backbone.load(str(dino), getattr(config, "size", 0))
 
     class Stop(Progress):
         def advance(self, count: int = 1) -> None:
-            seen.append(count)
-            if len(seen) == step + 1:
+            if next(left, None) is None:
                 raise KeyboardInterrupt
 
     train_lam(
