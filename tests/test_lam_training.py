@@ -122,9 +122,8 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
 
 
 def interrupt_at(step: int, method: str, store: Store, tokenizer: Path, dino: Path, out: Path) -> None:
-    config, backbone, left = TINY.lam[method], None, iter(range(step))
-    if method == "otf-lam-dino":
-        backbone = Backbone.load(str(dino), getattr(config, "size", 0))
+    config, left = TINY.lam[method], iter(range(step))
+    backbone = Backbone.load(str(dino), getattr(config, "size", 0)) if method == "otf-lam-dino" else None
 
     class Stop(Progress):
         def advance(self, count: int = 1) -> None:
