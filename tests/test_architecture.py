@@ -138,9 +138,8 @@ def test_every_config_field_is_read() -> None:
             assert field.name in read, f"nobody reads {kind.__name__}.{field.name}"
     text = "\n".join(path.read_text() for path in SOURCES)
     for field in dataclasses.fields(Preset):
-        if field.name == "name":  # read by the preset itself, which looks its methods up by it
-            continue
-        assert re.search(rf"(preset\(\w+(\.\w+)?\)|chosen)\.{field.name}\b", text), f"nobody reads Preset.{field.name}"
+        read_by = rf"\b(preset|get_preset\(\w+(\.\w+)?\))\.{field.name}\b"
+        assert re.search(read_by, text), f"nobody reads Preset.{field.name}"
 
 
 def test_long_files_have_a_reason() -> None:

@@ -35,10 +35,10 @@ Published = Mapping[str, tuple[float, float] | None]
 """The paper's mean and deviation on each task."""
 
 
-def summary_table(folder: Path, size: str) -> Body:
+def summary_table(folder: Path, preset: str) -> Body:
     """Returns, their difference from the labels alone, returns from recorded starts, and innovation R²."""
-    records = usual(distracted(folder, "control", size))
-    known = distracted(folder, "innovation", size)
+    records = usual(distracted(folder, "control", preset))
+    known = distracted(folder, "innovation", preset)
     found = {record["method"] for record in records}
     rows = [_summary_row(records, known, method, 0) for method in names.FLOOR if method in found]
     for labels in sorted({r["labels"] for r in records if r["labels"]}):
@@ -85,9 +85,9 @@ def _ceiling_row(known: Records, metric: str, name: str) -> list[str]:
     return [f"ceiling: {name}", NONE, *cells]
 
 
-def tuning_table(folder: Path, size: str) -> Body:
+def tuning_table(folder: Path, preset: str) -> Body:
     """Every trial: what so many steps on labelled episodes earned on validation seeds; the best is marked."""
-    records, rows = distracted(folder, "tuning", size), []
+    records, rows = distracted(folder, "tuning", preset), []
     steps = sorted({r["steps"] for r in records})
     groups = group(records, "method", "labels", "base")
     for method, labels, task in sorted(groups, key=lambda key: (_place(key[0]), key[1:])):
@@ -98,9 +98,9 @@ def tuning_table(folder: Path, size: str) -> Body:
     return ["method", "labels", "task", *(f"{each:,} steps" for each in steps)], rows
 
 
-def control_table(folder: Path, size: str) -> Body:
+def control_table(folder: Path, preset: str) -> Body:
     """Returns, each task with its floor and its ceiling."""
-    records, rows = chosen(folder, "control", size), []
+    records, rows = chosen(folder, "control", preset), []
     records += best_by_return(records)
     bounds = group(records, "task", "method")
     groups = group([{"codes": 0} | record for record in records], "task", "labels", "method", "codes")
@@ -134,9 +134,9 @@ def imitated(records: Records) -> str:
     return NONE if count is None else f"{count:.0f}"
 
 
-def baselines_table(folder: Path, size: str) -> Body:
+def baselines_table(folder: Path, preset: str) -> Body:
     """Table full_baseline: every method at the budget with most of them."""
-    records = usual(distracted(folder, "control", size))
+    records = usual(distracted(folder, "control", preset))
     labels = main_budget(records)
     groups = group((record for record in records if record["labels"] == labels), "method")
     rows = []
@@ -145,9 +145,9 @@ def baselines_table(folder: Path, size: str) -> Body:
     return _heads(f"method ({labels} labels)"), _between(records, rows, [])
 
 
-def vocabulary_table(folder: Path, size: str) -> Body:
+def vocabulary_table(folder: Path, preset: str) -> Body:
     """Table full_ksweep: how returns depend on the size of the vocabulary."""
-    records, rows = distracted(folder, "control", size), []
+    records, rows = distracted(folder, "control", preset), []
     labels = main_budget(records)  # one method has other sizes at other budgets too, for the study of supervision
     groups = group((record for record in sized(records) if record["labels"] == labels), "method", "codes")
     for method, codes in (key for ours in names.OURS for key in sorted(groups) if key[0] == ours):
@@ -156,9 +156,9 @@ def vocabulary_table(folder: Path, size: str) -> Body:
     return _heads(f"method ({labels} labels)", "K"), _between(records, rows, [NONE])
 
 
-def supervision_table(folder: Path, size: str) -> Body:
+def supervision_table(folder: Path, preset: str) -> Body:
     """Table supervision: how returns grow with labelled episodes; the paper's budgets are of longer episodes."""
-    records, rows = distracted(folder, "control", size), []
+    records, rows = distracted(folder, "control", preset), []
     groups = group((r for r in sized(records) if r["method"] in names.SUPERVISED), "method", "codes", "labels")
     for method, codes, labels in sorted(groups, key=lambda key: (names.SUPERVISED.index(key[0]), key)):
         known = method != names.LABELS_ONLY
