@@ -169,7 +169,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
             other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW)
-            metrics["return_new_backgrounds"] = float(play_on(player, other, seed, few, 1).mean())
+            metrics["return_new_backgrounds"] = return_metrics(play_on(player, other, seed, few, 1))["return_mean"]
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from otflam.core import TrainConfig, device_of, patiently
@@ -26,13 +28,8 @@ PROBED = 16
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs, one model's after another's."""
-    return [
-        Job(method, data, labels, seed)
-        for data in distracting(preset)
-        for method in lams.methods(preset)
-        for labels in preset.labels
-        for seed in SEEDS
-    ]
+    every = itertools.product(distracting(preset), lams.methods(preset), preset.labels, SEEDS)
+    return [Job(method, data, labels, seed) for data, method, labels, seed in every]
 
 
 def needs(job: Job) -> list[str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 from otflam.core import Hardware, Run, TrainProgress, fit, launch
-from otflam.data import Clips, Collection, Store, collect_episodes, split_episodes
+from otflam.data import Collection, Store, collect_episodes, split_episodes
 from otflam.envs import World
-from otflam.evaluate import spread
+from otflam.evaluate import normalised_error
 from otflam.presets import PUBLIC, get_preset
 from otflam.tokenizer import (
     MotionAutoencoder,
@@ -68,16 +68,6 @@ def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int
             model.eval()
 
 
-@torch.inference_mode()
-def _error(model: MotionAutoencoder, clips: Clips) -> float:
-    """Normalised error on evenly spaced clips."""
-    model.eval()
-    frame, signal = model.observe(clips.gather(spread(clips, HELD_OUT)))
-    error = float((model.redraw(model.encode(signal), frame) - signal).square().sum() / signal.square().sum())
-    model.train()
-    return error
-
-
 def tokenizer_time_to_error() -> float:
     """Training time to the best held-out error that the public decoder's shape reaches, public over ours."""
     ours = dataclasses.replace(get_preset("laptop").tokenizer, warmup=40)
@@ -102,7 +92,7 @@ def _error_curve(
         if step <= config.warmup or step % CHECK_EVERY:
             return
         spent += time.perf_counter() - resumed
-        curve.append((spent, _error(model, held_out)))
+        curve.append((spent, normalised_error(model, held_out, HELD_OUT)))
         resumed = time.perf_counter()
         if enough(curve):
             raise TimeIsUpError

@@ -240,5 +240,5 @@ def count_rows(verdicts: list[Verdict], kind: Kind) -> Iterator[list[str]]:
             groups.setdefault(verdict.group, Counter())[verdict.outcome] += 1
     groups["all"] = sum(groups.values(), Counter())
     for name, counts in groups.items():
-        cells = [counts.total(), *(counts[outcome] for outcome in (*PASSED, *FAILED))]
-        yield [name, *(str(cell) if cell else "·" for cell in cells)]
+        entries = [counts.total(), *(counts[outcome] for outcome in (*PASSED, *FAILED))]
+        yield [name, *(str(entry) if entry else "·" for entry in entries)]

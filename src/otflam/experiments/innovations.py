@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import numpy as np
 
 from otflam.core import device_of, patiently, read_json, stable_hash, versions, write_json
 from otflam.evaluate import (
     CEILINGS_VERSION,
     GROUNDED,
-    INNOVATION,
     INNOVATION_VERSION,
     Cell,
-    Known,
     Metrics,
-    episodes_of,
     finite,
-    in_units,
     innovation_column,
-    mlp_guess,
     motion_column,
     read_ceilings,
-    ridge_guess,
-    scored,
+    read_innovations,
 )
 from otflam.experiments import alignments, lams
 from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.alignments import PROBED, probe_config
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.lam import label_store
-from otflam.policy import CLONE_VERSION, LatentSpace, Splits
+from otflam.policy import CLONE_VERSION, Splits
 from otflam.presets import Preset
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All budgets of the main methods, the worlds without distractors first: there the signal is not zero."""
-    return [
-        Job(method, data, labels, seed)
-        for data in [*redrawn(preset), *distracting(preset)]
-        for method in GROUNDED
-        for labels in preset.labels
-        for seed in SEEDS
-    ]
+    every = itertools.product([*redrawn(preset), *distracting(preset)], GROUNDED, preset.labels, SEEDS)
+    return [Job(method, data, labels, seed) for data, method, labels, seed in every]
 
 
 def needs(job: Job) -> list[str]:
@@ -53,20 +45,13 @@ def measure(lab: Lab, job: Job) -> Metrics:
     if (column := innovation_column(store)) is None:
         return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
     folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
-    splits, last, known = Splits.of(store), lams.stride_of(folder), Known(INNOVATION, column)
+    splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used = np.concatenate([splits.pool, probes])
     device = device_of(lab.preset.hardware)
     latents = label_store(store, folder, eyes, used, keep_features=True, device=device)
     motion = motion_column(store, last, used, lambda done, total: None)
-    outputs, truths = known.of(labelled, last), known.of(probes, last)
-    rows, unseen = (episodes_of(latents, "latents", part, last) for part in (labelled, probes))
-    found = scored("innovation_r2", ridge_guess(rows, outputs, np.concatenate(unseen)), truths)
-    moved, later = (episodes_of(motion, "motion", part, last) for part in (labelled, probes))
-    found |= scored("innovation_r2_motion", ridge_guess(moved, outputs, np.concatenate(later)), truths)
-    space, truth = LatentSpace.of(np.concatenate(outputs)), np.concatenate(truths)
-    guess, _, _ = mlp_guess(space, rows, outputs, np.concatenate(unseen), truth, probe_config(lab.preset, job))
-    found |= scored("innovation_mlp_r2", in_units(space, guess), truths)
+    found = read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
     return found | patiently(lambda: ceilings(lab, job.data))
 
 
@@ -86,15 +71,9 @@ def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
     model, policy = lams.cell(lab, lams.Job(job.method, job.data)), lab.preset.policy
-    return Cell(
+    return dataclasses.replace(
+        alignments.cell(lab, job),
         experiment="innovation",
-        method=job.method,
-        task=job.data,
-        preset=lab.preset.name,
-        seed=job.seed,
         config={"lam": model.config, "probe": probe_config(lab.preset, job), "probed": PROBED, "ceilings": policy},
-        data_hash=model.data_hash,
         stages=model.stages | {"innovation": INNOVATION_VERSION, "ceilings": CEILINGS_VERSION, "clone": CLONE_VERSION},
-        backgrounds=model.backgrounds,
-        extra=model.extra | {"labels": job.labels},
     )

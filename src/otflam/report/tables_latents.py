@@ -90,7 +90,7 @@ def innovation_table(folder: Path, preset: str) -> Body:
 
 
 def with_interval(metrics: dict[str, Any], name: str) -> str:
-    """A cell: a number with both ends of its recorded interval."""
+    """An entry: a number with both ends of its recorded interval."""
     if metrics.get(name) is None:
         return NONE
     low, high = metrics[f"{name}_interval"]
