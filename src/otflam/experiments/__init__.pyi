@@ -1,5 +1,5 @@
-from otflam.experiments.bench import run_bench as run_bench
-from otflam.experiments.campaign_report import (
+from otflam.experiments.bench.run import run_bench as run_bench
+from otflam.experiments.campaign.report import (
     count_tables as count_tables,
     fill_page as fill_page,
     judge_cases as judge_cases,

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from otflam.core import Batch, Hardware, Run, TrainConfig, UserError, fit, launch, make_optimiser
 from otflam.data import Clips, Column, Store, derive
-from otflam.experiments.bench_tokenizer import walker
+from otflam.experiments.bench.tokenizer import walker
 from otflam.lam import LAM, METHODS, Backbone, Base, Parts, build_lam
 from otflam.presets import get_preset
 from otflam.tokenizer import FrameTokenizer, build_tokenizer

@@ -13,8 +13,8 @@ from otflam.core import Hardware, Run, TrainConfig, TrainProgress, fit, launch, 
 from otflam.data import Clips, Column, derive
 from otflam.envs import World
 from otflam.evaluate import EVALUATION, play
-from otflam.experiments.bench_lam import KINDS, ready
-from otflam.experiments.bench_tokenizer import walker
+from otflam.experiments.bench.lam import KINDS, ready
+from otflam.experiments.bench.tokenizer import walker
 from otflam.policy import (
     ActionDecoder,
     ActionDecoderConfig,
