@@ -36,12 +36,12 @@ from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.otf_lam.codes import CodeLAM
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.train import train_lam
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report.factors import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 METHODS = sorted(methods.METHODS)
-TINY = preset("tiny")
+TINY = get_preset("tiny")
 
 
 @pytest.fixture(scope="module")
@@ -250,7 +250,7 @@ def test_stored_features_of_all_episodes_serve_any_of_them(store: Store, dino: P
 def test_short_trainings_have_short_checks() -> None:
     """A recorded training is judged as ever; checks of the tiny preset look at far less than it trains on."""
     for name in ("demo", "laptop", "paper"):
-        for training in preset(name).lam_training.values():
+        for training in get_preset(name).lam_training.values():
             assert check_size(training.steps * training.batch) == (16, 64)
             assert check_size(training.save_every * training.batch, 2) == (2, 64)
     for training in TINY.lam_training.values():
