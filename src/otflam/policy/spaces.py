@@ -15,6 +15,14 @@ from otflam.core import UserError
 from otflam.data import Store
 
 
+def choices_of(store: Store, discrete: int = 0) -> int:
+    """How many actions there are to choose from, by the data or else as it is said; 0: actions are continuous."""
+    known = store.meta.get("action_choices", discrete)
+    if discrete and known != discrete:
+        raise UserError(f"--decoder.discrete {discrete} for {store.path}", f"its actions are one of {known}")
+    return known
+
+
 class LatentSpace(nn.Module):
     """Latents, centred and divided by one number, their overall deviation.
 
@@ -23,7 +31,7 @@ class LatentSpace(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.outputs = width
+        self.outputs, self.discrete = width, 0
         self.mean, self.scale = nn.Buffer(torch.zeros(width)), nn.Buffer(torch.ones(()))
 
     @classmethod
@@ -55,9 +63,10 @@ class ActionSpace(nn.Module):
 
     @classmethod
     def of(cls, store: Store, discrete: int = 0) -> ActionSpace:
-        """The simulator's bounds; for other data those of the labels that are there."""
+        """The simulator's choices or bounds; for other data `discrete`, or the bounds of the labels that are there."""
         if "actions" not in store:
             raise UserError(f"{store.path} has no actions", "give labelled data")
+        discrete = choices_of(store, discrete)
         space, labels = cls(*store.columns["actions"].shape, discrete), np.asarray(store["actions"])
         low, high = store.meta.get("action_low"), store.meta.get("action_high")
         space.low.copy_(torch.tensor(labels.min(0).tolist() if low is None else low))
