@@ -20,7 +20,7 @@ def read_actions(
 ) -> dict[str, float | list[float]]:
     """How well actions are read from latents and from their controls, each a column; `last` is the latents' stride."""
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
-    truth = np.concatenate(truths)
+    truth, edges = np.concatenate(truths), np.cumsum([len(part) for part in truths])[:-1]
     rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
     tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
     rows["both"] = [np.concatenate(pair, 1) for pair in zip(rows["latents"], rows["state"], strict=True)]
@@ -34,7 +34,7 @@ def read_actions(
         "action_r2_gain": scores["latents"] - scores["state"],
         "action_mse": float(errors.mean()),
         # Episodes are what is independent here: intervals are over them.
-        "episode_mse": [float(part.mean()) for part in np.split(errors, np.cumsum([len(t) for t in truths])[:-1])],
+        "episode_mse": [float(part.mean()) for part in np.split(errors, edges) if len(part)],
     }
     for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
         guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, train)
