@@ -95,14 +95,14 @@ def test_every_place_is_shared_out(slots: int) -> None:
 def test_permuting_slots_permutes_actions_and_leaves_the_prediction() -> None:
     model, order = make(), [2, 0, 3, 1]
     batch = clip(model)
-    seen = model.look(batch)
-    latent, guess = model.name(seen), model.imagine(seen, model.name(seen))
+    seen = model.observe(batch)
+    latent, guess = model.infer_latent(seen), model.predict_future(seen, model.infer_latent(seen))
     with torch.no_grad():
         model.factorise.share_out.start.copy_(model.factorise.share_out.start[order])
-    again = model.look(batch)
+    again = model.observe(batch)
     width = CONFIG.latent // CONFIG.slots
-    torch.testing.assert_close(model.name(again).view(-1, 4, width), latent.view(-1, 4, width)[:, order])
-    torch.testing.assert_close(model.imagine(again, model.name(again)), guess)
+    torch.testing.assert_close(model.infer_latent(again).view(-1, 4, width), latent.view(-1, 4, width)[:, order])
+    torch.testing.assert_close(model.predict_future(again, model.infer_latent(again)), guess)
 
 
 def test_a_slot_sees_all_of_the_present_and_its_own_future_only() -> None:
@@ -128,7 +128,7 @@ def test_a_future_frame_cannot_change_an_earlier_latent() -> None:
     batch = clip(model)
     later = Batch(batch.frames.clone(), batch.offsets, {})
     later.frames[:, -1] = 255 - later.frames[:, -1]
-    before, after = model.look(batch).slots, model.look(later).slots
+    before, after = model.observe(batch).slots, model.observe(later).slots
     assert torch.equal(before[:, :-1], after[:, :-1]) and not torch.allclose(before[:, -1], after[:, -1])
     for time in range(before.shape[1] - 2):
         one, two = (model.posterior(slots[:, time], slots[:, time + 1])[0] for slots in (before, after))
@@ -186,7 +186,7 @@ def test_the_rollout_goes_on_from_what_it_predicted(first: int, monkeypatch: pyt
     torch.nn.init.normal_(model.leave.get_parameter("1.weight"))
     monkeypatch.setattr(torch, "randint", lambda low, high, size: torch.tensor(first))
     batch = clip(model)
-    seen, errors = model.look(batch), []
+    seen, errors = model.observe(batch), []
     features, slots = seen.features[:, first], seen.slots[:, first]
     for time in (first, first + 1):
         action = model.posterior(seen.slots[:, time], seen.slots[:, time + 1])[0]
@@ -205,10 +205,10 @@ def test_a_rollout_uses_what_it_imagined(square_store: Store) -> None:
         clips = Clips(square_store, model.offsets, (), [0], columns)
         batch = clips.gather(np.array([3]))
         imagined = {3: torch.randn(16, TINY.frame_tokenizer.dim)}
-        seen = model.look(replace_past(model, batch, 3, imagined))
+        seen = model.observe(replace_past(model, batch, 3, imagined))
         assert torch.equal(seen.features[0, model.offsets.index(0)], imagined[3])
         futures.append(torch.stack(roll_out(model, clips, 2, 3)[1]))
         # The second step goes on from the first one's future, with its own latent.
-        again = model.look(replace_past(model, batch, 3, {3: futures[-1][0]}))
-        torch.testing.assert_close(model.imagine(again, model.infer(batch))[0], futures[-1][1])
+        again = model.observe(replace_past(model, batch, 3, {3: futures[-1][0]}))
+        torch.testing.assert_close(model.predict_future(again, model.infer(batch))[0], futures[-1][1])
     torch.testing.assert_close(*futures)

@@ -29,7 +29,7 @@ from otflam.lam.hilam.chunking import (
 from otflam.lam.hilam.model import LOW, Hilam
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.model import Lapo
-from otflam.lam.parts import Parts
+from otflam.lam.model import Parts
 from otflam.presets import preset
 
 CONFIG, LAPO = preset("tiny").lam["hilam"], preset("tiny").lam["lapo-64"]
@@ -152,8 +152,8 @@ def test_what_is_foreseen_is_also_drawn() -> None:
     model = make().train()
     batch = clip(model, 4)
     terms = model(batch)
-    foreseen = model.stages(model.look(batch).sequence).guess[:, -2] * model.unit + model.centre
-    drawn = model.low.imagine(model.low.look(batch), foreseen)
+    foreseen = model.stages(model.observe(batch).sequence).guess[:, -2] * model.unit + model.centre
+    drawn = model.low.predict_future(model.low.observe(batch), foreseen)
     torch.testing.assert_close(terms.losses["rec"], (drawn - model.low.future(batch)).square().mean())
     terms.losses["rec"].backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in model.leave.parameters())
@@ -186,7 +186,7 @@ def test_one_skill_lasts_as_long_as_its_chunks() -> None:
 def test_latent_is_the_low_level_one_and_the_skill() -> None:
     model = make()
     batch = clip(model)
-    latent, seen = model.infer(batch), model.look(batch)
+    latent, seen = model.infer(batch), model.observe(batch)
     low = model.low.infer(Batch(batch.frames, batch.offsets, {}))
     assert latent.shape == (3, CONFIG.width + CONFIG.skill)
     torch.testing.assert_close(model.low_of(latent), low)
@@ -219,7 +219,7 @@ def test_labels_of_one_segment_share_their_skill(square_store: Store) -> None:
     clips = Clips(square_store, model.offsets, (), [1], pad=True)
     for start in (0, 6):
         last = start + CONFIG.window - 1
-        stages = model.stages(model.look(clips.gather(np.array([last]))).sequence)
+        stages = model.stages(model.observe(clips.gather(np.array([last]))).sequence)
         np.testing.assert_allclose(rows[start : last + 1], stages.skills[0].detach(), atol=1e-5)
         bundle = stages.bundles.chunk[0][stages.chunks.chunk[0]]
         for at in range(CONFIG.window - 1):

@@ -22,12 +22,11 @@ from otflam.lam.health import check_health, verdict
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.factorised import FactorisedLapo
 from otflam.lam.lapo.model import Lapo
-from otflam.lam.model import effective_rank
+from otflam.lam.model import Parts, effective_rank
 from otflam.lam.otf_lam import AbstractionConfig, PixelConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.otf_lam.pixel import PixelLAM
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
 from otflam.presets import PRESETS, preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer
@@ -171,8 +170,8 @@ def test_lapo_looks_further_ahead_only_in_training() -> None:
     batch = random_batch(model.training_offsets, 32, count=64)
     assert model.training_offsets == (-2, -1, 0, 1, 2, 3) and model.offsets == (-2, -1, 0, 1)
     near = 2 * batch.stack(1, 3) - 1
-    assert torch.equal(model.eval().look(batch).ahead, near)
-    ahead = model.train().look(batch).ahead
+    assert torch.equal(model.eval().observe(batch).ahead, near)
+    ahead = model.train().observe(batch).ahead
     stacks = torch.stack([2 * batch.stack(offset, 3) - 1 for offset in (1, 2, 3)])
     which = (stacks == ahead).flatten(2).all(-1)
     assert which.any(0).all() and which.sum(1).min() > 8
@@ -181,11 +180,11 @@ def test_lapo_looks_further_ahead_only_in_training() -> None:
 def test_motion_enters_m_lapos_inverse_half() -> None:
     plain, told = (build_lam(name, TINY.lam[name], parts_for(name, "tiny")).eval() for name in ("lapo-128", "m-lapo"))
     batch = random_batch(told.offsets, 32)
-    assert plain.look(batch).motion is None
-    seen = told.look(batch)
+    assert plain.observe(batch).motion is None
+    seen = told.observe(batch)
     assert seen.motion.shape == (4, 3, 32, 32) and seen.motion.abs().sum() > 0
     unmoved = seen._replace(motion=torch.zeros_like(seen.motion))
-    assert not torch.equal(told.name(seen), told.name(unmoved))
+    assert not torch.equal(told.infer_latent(seen), told.infer_latent(unmoved))
 
 
 def test_f_lapos_latent_is_made_of_one_code_a_patch() -> None:
@@ -193,7 +192,7 @@ def test_f_lapos_latent_is_made_of_one_code_a_patch() -> None:
     model = build_lam("f-lapo", TINY.lam["f-lapo"], parts_for("f-lapo", "tiny"))
     assert isinstance(model, FactorisedLapo)
     model(random_batch(model.training_offsets, 32))  # the codebook starts with its first batch
-    seen, patches = model.eval().look(random_batch(model.offsets, 32)), model.config.grid**2
+    seen, patches = model.eval().observe(random_batch(model.offsets, 32)), model.config.grid**2
     latent, quantized = model.quantise(seen)
     codes = quantized.codes.view(4, patches)
     expected = model.out(model.codebook.vectors[codes].flatten(1))
@@ -228,10 +227,10 @@ def test_effective_rank_against_eigenvalues() -> None:
 class Oracle(Lapo):
     """Knows the future by heart: its latent is the future frame."""
 
-    def name(self, seen):
+    def infer_latent(self, seen):
         return seen.ahead[:, -3:].flatten(1)
 
-    def imagine(self, seen, latent):
+    def predict_future(self, seen, latent):
         return (latent.view(-1, 3, 32, 32) + 1) / 2
 
 
@@ -252,10 +251,10 @@ def test_health_of_known_models(store: Store) -> None:
 class Drift(Lapo):
     """Imagines each frame of the stack as the present one plus a hundredth."""
 
-    def name(self, seen):
+    def infer_latent(self, seen):
         return seen.now.new_zeros(len(seen.now), 8)
 
-    def imagine_stack(self, seen, latent):
+    def predict_stack(self, seen, latent):
         return seen.now + 0.02
 
 

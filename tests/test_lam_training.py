@@ -105,6 +105,9 @@ def test_train_label_load_predict(method: str, store: Store, tokenizer: Path, di
     same = slice(None, getattr(TINY.lam[method], "width", None))  # HiLAM labels skills window by window (test_hilam.py)
     torch.testing.assert_close(found[:, same], batch.at("latents", 0)[:, same], rtol=1e-3, atol=1e-3)
     assert loaded.predict(batch.frames, found).isfinite().all()
+    loaded.to("cpu").save_pretrained(tmp_path / "copy")
+    copy = LatentActionModel.from_pretrained(tmp_path / "copy", str(dino))
+    assert torch.equal(copy.infer(batch.frames), found) and copy.about == loaded.about
     for wrong in (batch.frames[:, :1], batch.frames[:, :, :16, :16]):
         with pytest.raises(UserError, match=r"give a video \[time|model trained on"):
             loaded.infer(wrong)

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
-from otflam.core.memory import keep_freed_memory
+from otflam.core.processor import keep_freed_memory
 from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter

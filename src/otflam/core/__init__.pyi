@@ -64,6 +64,7 @@ from otflam.core.nn import (
 from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
 from otflam.core.plugins import import_name as import_name, load_plugins as load_plugins
 from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
+from otflam.core.processor import use_one_thread as use_one_thread
 from otflam.core.release import (
     DIGEST as DIGEST,
     WEIGHTS as WEIGHTS,
@@ -82,7 +83,6 @@ from otflam.core.run import (
     read_metrics as read_metrics,
     training_seconds as training_seconds,
 )
-from otflam.core.threads import use_one_thread as use_one_thread
 from otflam.core.train import (
     SILENT as SILENT,
     TrainProgress as TrainProgress,

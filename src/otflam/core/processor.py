@@ -1,17 +1,21 @@
-"""What this processor really does with bfloat16, found out in a process of its own.
+"""How this process uses its processor: threads, memory, and whether bfloat16 works.
 
 Some virtual machines announce matrix units (AMX) and then refuse them: oneDNN fails, or the process dies of an illegal
-instruction, and after one failure oneDNN stays broken in that process. So nothing is tried where work is going on.
+instruction, and after one failure oneDNN stays broken in that process. So bfloat16 is tried in a process of its own.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+
+import torch
+from threadpoolctl import threadpool_limits
 
 from otflam.core.errors import UserError
 
@@ -53,7 +57,9 @@ class Bfloat16:
         if self.needs == {}:
             return None
         cure = (
-            "use --precision float32" if self.needs is None else f"set {told(self.needs)}, or use --precision float32"
+            "use --precision float32"
+            if self.needs is None
+            else f"set {' '.join(f'{name}={value}' for name, value in self.needs.items())}, or use --precision float32"
         )
         return UserError(f"this processor announces bfloat16 but does not compute in it ({self.problem})", cure)
 
@@ -65,10 +71,6 @@ def bfloat16(program: str = PROGRAM) -> Bfloat16:
     if problem is None:
         return Bfloat16({})
     return Bfloat16(dict(LIMITED) if _run(program, LIMITED) is None else None, problem)
-
-
-def told(variables: dict[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in variables.items())
 
 
 def _run(program: str, variables: dict[str, str]) -> str | None:
@@ -83,3 +85,33 @@ def _run(program: str, variables: dict[str, str]) -> str | None:
     if done.returncode < 0:
         return signal.strsignal(-done.returncode) or f"signal {-done.returncode}"
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else None
+
+
+def use_one_thread() -> None:
+    """From now on, in this process: torch, and the products of numpy and scipy, whose sums depend on the threads.
+
+    Cells fill the cores as processes, and no bit depends on the number of cores.
+    """
+    torch.set_num_threads(1)
+    threadpool_limits(1, user_api="blas")
+
+
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+"""glibc's numbers of these settings."""
+LARGEST = 32 << 20
+"""The largest threshold that glibc accepts; larger blocks still come and go."""
+
+
+def keep_freed_memory() -> bool:
+    """Keep freed memory with the process, where the C library is glibc; elsewhere nothing happens.
+
+    glibc gives large blocks back to the system when they are freed, and the next step of a training pays for every
+    page again: up to a fifth of a small step on a CPU (docs/log.md).
+    """
+    setting = getattr(ctypes.CDLL(None), "mallopt", None)
+    if setting is None:
+        return False
+    return all(
+        setting(number, value)
+        for number, value in ((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 64 << 20))
+    )

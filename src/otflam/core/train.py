@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from otflam.core.batch import Terms
 from otflam.core.config import to_json, versions
 from otflam.core.errors import UserError
-from otflam.core.memory import keep_freed_memory
 from otflam.core.parallel import sum_over_processes
-from otflam.core.processor import bfloat16
+from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.release import first_line, first_not_finite, save_weights
 from otflam.core.run import Run
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig

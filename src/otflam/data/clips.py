@@ -6,7 +6,9 @@ element, so nothing is shuffled in memory and training resumes exactly at any st
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +29,27 @@ SHARES = (0.5, 0.25, 0.25)
 """Of the episodes: those to learn from without labels, the pool of labelled ones, and those that are held out."""
 
 
-class Clips(Dataset[dict[str, Tensor]]):
+class RandomBatches(ABC):
+    """Clips in random order, a pure function of (seed, step)."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
+        """Read many clips at once."""
+
+    def batch(self, size: int, seed: int, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """Random batch number `step`, or one of `world` equal parts of it: each clip comes once per epoch."""
+        order = batch_order(len(self), size, seed, step)
+        return self.gather(order[rank * size // world : (rank + 1) * size // world])
+
+    def batches(self, size: int, seed: int, step: int = 0) -> Iterator[Batch]:
+        """Endless random batches, beginning at any step."""
+        return (self.batch(size, seed, number) for number in itertools.count(step))
+
+
+class Clips(RandomBatches, Dataset[dict[str, Tensor]]):
     """All clips of a store, or of some of its episodes, as a plain torch dataset.
 
     A clip is anchored at every time t for which all of t + offsets lie inside the episode. Any DataLoader takes it;
@@ -122,14 +144,38 @@ class Clips(Dataset[dict[str, Tensor]]):
         columns = {"frames": batch.frames, **batch.columns}
         return [{name: column[i] for name, column in columns.items()} for i in range(len(indices))]
 
-    def batch(self, size: int, seed: int, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """Random batch number `step`, or one of `world` equal parts of it: each clip comes once per epoch."""
-        order = batch_order(len(self), size, seed, step)
-        return self.gather(order[rank * size // world : (rank + 1) * size // world])
 
-    def batches(self, size: int, seed: int, step: int = 0) -> Iterator[Batch]:
-        """Endless random batches, beginning at any step."""
-        return (self.batch(size, seed, number) for number in itertools.count(step))
+class DatasetClips(RandomBatches):
+    """Clips of anyone's map-style torch dataset: an item is a clip of frames at a model's offsets, bytes [k, h, w, c],
+    or a mapping with such `frames` and other columns. Frozen networks look at them in every step: nothing is stored."""
+
+    def __init__(self, dataset: Any, offsets: Sequence[int]) -> None:
+        self.dataset, self.offsets = dataset, tuple(offsets)
+        if not len(self):
+            raise UserError("a dataset without clips", "give at least one")
+        self.frame_shape = tuple(self.gather(np.zeros(1, np.int64)).frames.shape[2:])
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    @property
+    def hash(self) -> str:
+        """Names the clips by their number and a few of them: a dataset has no digest."""
+        few = self.gather(np.linspace(0, len(self) - 1, 5).astype(np.int64)).frames.numpy()
+        return hashlib.blake2b(few.tobytes() + str((len(self), few.shape)).encode(), digest_size=16).hexdigest()
+
+    def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
+        """Read many clips."""
+        items = [self.dataset[place] for place in index.tolist()]
+        items = [item if isinstance(item, Mapping) else {"frames": item} for item in items]
+        columns = {name: torch.stack([torch.as_tensor(item[name]) for item in items]) for name in items[0]}
+        frames = columns.pop("frames")
+        if frames.dtype != torch.uint8 or frames.ndim != 5 or frames.shape[1] != len(self.offsets):
+            raise UserError(
+                f"clips of {str(frames.dtype).removeprefix('torch.')} {list(frames.shape[1:])}",
+                f"give bytes (uint8) [{len(self.offsets)}, height, width, channel] with frames at {list(self.offsets)}",
+            )
+        return Batch(frames, self.offsets, columns)
 
 
 def _shifts(store: Store, derived: Store, episodes: np.ndarray) -> Int64[np.ndarray, " n"]:

@@ -75,7 +75,7 @@ def aligned_columns(
     def present(lam: LAM) -> Callable[[Batch], Tensor]:
         # The future is frozen, for some models let it shape what they see of the present.
         def view(batch: Batch) -> Tensor:
-            return lam.present(lam.look(frozen_future(batch))).flatten(1)
+            return lam.present(lam.observe(frozen_future(batch))).flatten(1)
 
         seen = torch.cat([view(part.to(device)).cpu() for part in sample(clips)])
         mean, axes = (part.to(device) for part in principal_axes(seen, WIDTH))

@@ -27,7 +27,6 @@ from otflam.lam.method import (
     low_level as low_level,
     register_method as register_method,
 )
-from otflam.lam.model import LAM as LAM
+from otflam.lam.model import LAM as LAM, Parts as Parts
 from otflam.lam.otf_lam.codes import CodeLAM as CodeLAM
-from otflam.lam.parts import Parts as Parts
 from otflam.lam.train import LAM_VERSION as LAM_VERSION, train_lam as train_lam

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core import Batch, UserError, clip_batches, read_release
+from otflam.core import Batch, UserError, clip_batches, place_of, read_release, save_weights, write_json
 from otflam.data import VideoImport, decode_video
 from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import Backbone
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam.model import LAM, Parts
 
 Frames = np.ndarray | Tensor | str | Path
 """Bytes, from numpy or torch: a video [t, h, w, c], or clips [b, k, h, w, c] with frames at the model's offsets; or a
@@ -29,14 +29,28 @@ video file or folder of images, which is scaled as 'otflam data import videos' d
 class LatentActionModel:
     """Frames in, latent actions out; and from a latent action the future."""
 
-    def __init__(self, model: LAM, parts: Parts) -> None:
-        self.model, self.parts = model.eval(), parts
+    def __init__(self, model: LAM, parts: Parts, about: dict[str, Any]) -> None:
+        self.model, self.parts, self.about = model.eval(), parts, about
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, dino: str | None = None) -> LatentActionModel:
         """Load a trained model; one that predicts features also needs the folder or hub name of its DINOv2."""
-        told = read_release(Path(folder), LAM_KIND)["backbone"]
-        return cls(*load_lam(Path(folder), None if dino is None or told is None else Backbone.load(dino, told["size"])))
+        about = read_release(Path(folder), LAM_KIND)
+        needed = dino is not None and about["backbone"] is not None
+        backbone = Backbone.load(dino, about["backbone"]["size"]) if needed else None
+        return cls(*load_lam(Path(folder), backbone), about)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write `config.json` and `model.safetensors`, the layout of model hubs."""
+        write_json(Path(folder) / "config.json", self.about)
+        save_weights(self.model, Path(folder))
+
+    def to(self, device: str | torch.device) -> LatentActionModel:
+        """Work on another device; frames may come from anywhere."""
+        self.model.to(device)
+        if self.parts.backbone is not None:
+            self.parts.backbone.to(torch.device(device))
+        return self
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -53,7 +67,8 @@ class LatentActionModel:
         """The future that a latent action makes of the current frame, in the space the model predicts in."""
         parts, done = [], 0
         for batch in self._batches(frames):
-            parts.append(self.model.predict(batch, latent[done : done + len(batch.frames)]))
+            chosen = latent[done : done + len(batch.frames)].to(batch.frames.device)
+            parts.append(self.model.predict(batch, chosen))
             done += len(batch.frames)
         if done != len(latent):
             raise UserError(f"{len(latent)} latent actions for {done} clips", "give one for each")
@@ -64,4 +79,4 @@ class LatentActionModel:
             frames = decode_video(Path(frames), VideoImport(size=self.parts.frames[0]))[0]
         for batch in clip_batches(frames, self.offsets):
             self.parts.check_frames(tuple(batch.frames.shape[2:]))
-            yield batch
+            yield batch.to(place_of(self.model))

@@ -13,8 +13,7 @@ from otflam.core import UserError, from_json, load_model, read_release, release_
 from otflam.data import Store
 from otflam.lam.features import Backbone
 from otflam.lam.method import METHODS, ModelConfig, find_method
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam.model import LAM, Parts
 from otflam.tokenizer import (
     FrameTokenizer,
     FrameTokenizerConfig,

@@ -34,15 +34,19 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES, size: int = B
     """Errors with the right latent, with a shuffled one and of copying; how much of its width the latent uses."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    errors, latents, usage, vitals = [], [], [], []
+    errors, latents, usage, inner_health = [], [], [], []
     for number in range(batches):
         batch = clips.batch(min(size, len(clips)), SEED, number).to(device)
-        seen, future = model.look(batch), model.future(batch)
-        latent = model.name(seen)
-        guesses = [model.imagine(seen, latent), model.imagine(seen, latent.roll(1, 0)), model.current(batch)]
+        seen, future = model.observe(batch), model.future(batch)
+        latent = model.infer_latent(seen)
+        guesses = [
+            model.predict_future(seen, latent),
+            model.predict_future(seen, latent.roll(1, 0)),
+            model.current(batch),
+        ]
         errors.append(torch.stack([F.mse_loss(guess, future) for guess in guesses]))
         latents.append(latent)
-        vitals.append(model.vitals(seen))
+        inner_health.append(model.inner_health(seen))
         if (shares := model.codes_used(batch, seen)) is not None:
             usage.append(shares)
     model.train(was_training)
@@ -58,7 +62,7 @@ def check_health(model: LAM, clips: Clips, batches: int = BATCHES, size: int = B
         "latent_std": latent.std(0, correction=min(1, len(latent) - 1)).mean().item(),
         "transitions": float(min(len(clips), len(latent))),  # small sets repeat
     }
-    found |= {name: sum(vital[name] for vital in vitals) / len(vitals) for name in vitals[0]}
+    found |= {name: sum(vital[name] for vital in inner_health) / len(inner_health) for name in inner_health[0]}
     if usage:
         share = torch.stack(usage).mean(0)
         found["codes_used"] = float((share > 0).sum())

@@ -54,6 +54,10 @@ class Method:
     """What is inside that can be drawn."""
     costly: bool = False
     """Whether it is left out where it would only be a control."""
+    paper: str = ""
+    """Where the paper has it."""
+    colour: str = ""
+    """In figures, as #rrggbb; without one it is grey."""
 
     def load(self) -> Any:
         """The class of its model."""

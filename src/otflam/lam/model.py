@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,40 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import Batch, Terms, place_of
+from otflam.core import Batch, Terms, UserError, place_of, require_square
 from otflam.data import Clips, Store
+from otflam.lam.features import Backbone
 from otflam.lam.method import ModelConfig
-from otflam.lam.parts import Parts
 
 Latents = Float[Tensor, "b d"]
 OnPart = Callable[[str], Callable[[int, int], None]]
 """Is told the name of a part of the work, and gives what is told how far it is."""
 BATCH = 128
 """Transitions that are labelled at once."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a latent action model is made for and of, beside its own configuration."""
+
+    frames: tuple[int, int, int]
+    """Height, width and colours of the frames."""
+    base: nn.Module | None = None
+    """The trained model that this one stands on."""
+    base_hash: str | None = None
+    backbone: Backbone | None = None
+    width: int | None = None
+    """Features of the backbone, which may itself be absent where they are stored."""
+
+    def square(self, multiple: int, what: str) -> int:
+        """The side of square frames, which must be a multiple of something."""
+        return require_square(self.frames[:2], multiple, what)
+
+    def check_frames(self, shape: tuple[int, ...]) -> None:
+        """Refuse frames of another size than the model was trained on."""
+        if tuple(shape) != self.frames:
+            seen, wanted = ("×".join(map(str, sizes)) for sizes in (shape, self.frames))
+            raise UserError(f"frames of {seen} for a model trained on {wanted}", "scale them or train on such frames")
 
 
 class LAM(nn.Module, ABC):
@@ -47,15 +72,15 @@ class LAM(nn.Module, ABC):
         """A fresh model; a configuration that does not fit its parts is refused."""
 
     @abstractmethod
-    def look(self, batch: Batch) -> Any:
+    def observe(self, batch: Batch) -> Any:
         """All that the model makes of its input before latent actions come in; in training once for both halves."""
 
     @abstractmethod
-    def name(self, seen: Any) -> Latents:
+    def infer_latent(self, seen: Any) -> Latents:
         """The inverse half: the latent action of what was seen."""
 
     @abstractmethod
-    def imagine(self, seen: Any, latent: Latents) -> Tensor:
+    def predict_future(self, seen: Any, latent: Latents) -> Tensor:
         """The forward half: the future, in the space the model predicts in."""
 
     @abstractmethod
@@ -70,11 +95,11 @@ class LAM(nn.Module, ABC):
         """The future that came."""
         return batch.images(self.stride)
 
-    def imagine_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
-        """All that is imagined, by its time relative to the present."""
-        return {self.stride: self.imagine(seen, latent)}
+    def predict_all(self, seen: Any, latent: Latents) -> dict[int, Tensor]:
+        """All that is predicted, by its time relative to the present."""
+        return {self.stride: self.predict_future(seen, latent)}
 
-    def vitals(self, seen: Any) -> dict[str, float]:
+    def inner_health(self, seen: Any) -> dict[str, float]:
         """What else tells whether a model of this kind is healthy."""
         return {}
 
@@ -121,20 +146,20 @@ class LAM(nn.Module, ABC):
 
     def infer(self, batch: Batch) -> Latents:
         """Name what turned the current frame into the future one."""
-        return self.name(self.look(batch))
+        return self.infer_latent(self.observe(batch))
 
     def predict(self, batch: Batch, latent: Latents) -> Tensor:
         """The future from the current observation and a latent action."""
-        return self.imagine(self.look(batch), latent)
+        return self.predict_future(self.observe(batch), latent)
 
     def forward(self, batch: Batch) -> Terms:
         """Predict the future from a latent action that has seen it."""
-        seen = self.look(batch)
-        latent = self.name(seen)
-        return Terms({"next": F.mse_loss(self.imagine(seen, latent), self.future(batch))}, spread(latent))
+        seen = self.observe(batch)
+        latent = self.infer_latent(seen)
+        return Terms({"next": F.mse_loss(self.predict_future(seen, latent), self.future(batch))}, latent_stats(latent))
 
 
-def spread(latent: Latents) -> dict[str, Tensor]:
+def latent_stats(latent: Latents) -> dict[str, Tensor]:
     """How much of its width a batch of latents uses."""
     with torch.no_grad():
         return {"latent_std": latent.float().std(0).mean(), "latent_rank": effective_rank(latent.float())}
@@ -145,3 +170,9 @@ def effective_rank(latent: Latents) -> Float[Tensor, ""]:
     centred = latent - latent.mean(0)
     gram = centred @ centred.T if len(centred) < latent.shape[1] else centred.T @ centred
     return gram.trace().square() / gram.square().sum().clamp_min(1e-12)
+
+
+def at_least_one(config: Any, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise UserError(f"--{name} {getattr(config, name)}", "give at least 1")

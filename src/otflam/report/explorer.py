@@ -26,7 +26,7 @@ from torch import Tensor
 
 from otflam.core import Batch, UserError
 from otflam.data import Clips, Store
-from otflam.lam import LAM
+from otflam.lam import LAM, METHODS
 from otflam.report.factors import draw_inside
 from otflam.report.runs import Found, find_divided, find_runs
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
@@ -206,8 +206,8 @@ def movement(signal: Float[Tensor, "n m h w"], patch: int) -> UInt8[np.ndarray, 
 
 def predict(name: str, model: LAM, batch: Batch) -> Prediction:
     """The future of every transition, with the latent action that the model itself names it by."""
-    seen = model.look(batch)
-    drawn = model.imagine(seen, model.name(seen))
+    seen = model.observe(batch)
+    drawn = model.predict_future(seen, model.infer_latent(seen))
     pictures = np.stack([show_frame(picture) for picture in drawn.clamp(0, 1)])
     return Prediction(name, model.stride, as_sprite(pictures), errors(drawn, model.future(batch)))
 
@@ -256,7 +256,7 @@ def look_inside(runs: Path | None, on_part: Callable[[str], Any]) -> list[Figure
             on_part(f"left out {name}: {error.problem}")
             continue
         on_part(name)
-        about = "skills" if release.told["method"] == "hilam" else "slots"
+        about = METHODS[release.told["method"]].shows or ""
         caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
         figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
         if len(figures) == PICTURES:

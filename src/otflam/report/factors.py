@@ -53,7 +53,7 @@ def draw_inside(store: Store, folder: Path, samples: int, episode: int | None, o
 def draw_slots(model: Flam, clips: Clips, title: str, path: Path, samples: int) -> Path:
     """Frames, which slot owns which place most, and what each slot sees of them."""
     batch = clips.gather(np.linspace(0, len(clips) - 1, samples).astype(np.int64))
-    shares = model.look(batch).shares[:, -2]
+    shares = model.observe(batch).shares[:, -2]
     frames = batch.images(0)
     side, size = round(shares.shape[-1] ** 0.5), frames.shape[-1]
     masks = torch.nn.functional.interpolate(shares.unflatten(-1, (side, side)), (size, size), mode="bilinear")
@@ -84,7 +84,7 @@ def draw_skills(model: Hilam, clips: Clips, title: str, path: Path) -> Path:
     skills, likely, begins = [], [], []
     # Windows follow each other from the start, as they do when an episode is labelled.
     for part in np.split(index, range(model.config.window, len(index), model.config.window)):
-        found, new = model.stages(model.look(clips.gather(part[-1:])).sequence), len(part)
+        found, new = model.stages(model.observe(clips.gather(part[-1:])).sequence), len(part)
         skills.append(found.skills[0, -new:])
         likely.append(found.chunks.likely[0, -new:])
         begins.append((found.chunks.begins & found.bundles.begins.gather(1, found.chunks.chunk))[0, -new:])

@@ -51,15 +51,15 @@ def draw_predictions(models: dict[str, LAM], clips: Clips, title: str, path: Pat
     batch = clips.gather(np.linspace(0, len(clips) - 1, samples).astype(np.int64))
     for name, model in models.items():
         show = shower(model, clips)
-        seen = model.look(batch)
-        latent = model.name(seen)
+        seen = model.observe(batch)
+        latent = model.infer_latent(seen)
         if not rows:
             rows.append(("frame", [show_frame(frame) for frame in batch.images(0)]))
             rows.append((f"{model.stride} steps later", [show_frame(frame) for frame in batch.images(model.stride)]))
         if model.future(batch).dim() == 3:
             rows.append((f"{name}: target", [show(features) for features in model.future(batch)]))
-        rows.append((name, [show(future) for future in model.imagine(seen, latent)]))
-        rows.append(("  another's latent", [show(future) for future in model.imagine(seen, latent.roll(1, 0))]))
+        rows.append((name, [show(future) for future in model.predict_future(seen, latent)]))
+        rows.append(("  another's latent", [show(future) for future in model.predict_future(seen, latent.roll(1, 0))]))
     return draw_grid(rows, [str(number) for number in range(samples)], title, path)
 
 
@@ -75,7 +75,7 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
         now = start + step * model.stride
         batch = clips.gather(np.array([now]))
         latent = model.infer(batch)
-        futures = model.imagine_all(model.look(replace_past(model, batch, now, imagined)), latent)
+        futures = model.predict_all(model.observe(replace_past(model, batch, now, imagined)), latent)
         for offset, future in futures.items():
             imagined.setdefault(now + offset, future[0])
         true.append(model.future(batch)[0])

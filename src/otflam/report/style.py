@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from otflam.lam import METHODS
+
 INK = (38, 38, 42)
 PAPER = (250, 250, 248)
 MUTED = (120, 120, 126)
@@ -12,21 +14,13 @@ MARGIN = 10
 SERIES = ("#c2571a", "#2a6f97", "#5a8f3c", "#8a4f9e", "#b8963e", "#4a4a52")
 """Colours of lines that are not methods, in order of use."""
 
+OURS_LAST = sorted(METHODS.values(), key=lambda method: method.name.startswith("otf"))
 METHOD_COLOURS: dict[str, str] = {
     "zero": "#cfcfcb",
     "random": "#a9a9a6",
     "labels-only": "#77777b",
     "idm": "#919188",
-    "lapo-64": "#a8caf0",
-    "lapo-128": "#5d95d5",
-    "lapo-256": "#215283",
-    "m-lapo": "#155248",
-    "f-lapo": "#7fdac4",
-    "flam-4": "#421889",
-    "flam-8": "#8050d3",
-    "hilam": "#bf698d",
-    "otf-lam-pixel": "#f6ae22",
-    "otf-lam-dino": "#e0380a",
+    **{method.name: method.colour for method in OURS_LAST if method.colour},
     "all-actions": "#4b4b50",
     "expert": "#1c1c20",
     "monolithic": "#4d88b2",

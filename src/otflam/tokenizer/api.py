@@ -17,7 +17,7 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core import BATCH, Batch, UserError, clip_batches, save_weights, to_json, windows, write_json
+from otflam.core import BATCH, Batch, UserError, clip_batches, place_of, save_weights, to_json, windows, write_json
 from otflam.data import read_frames
 from otflam.tokenizer.build import TOKENIZER_KIND, load_tokenizer
 from otflam.tokenizer.model import OTF, Factors, MotionAutoencoder
@@ -47,6 +47,11 @@ class Tokenizer:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""
         write_json(Path(folder) / "config.json", {"kind": TOKENIZER_KIND, "model": to_json(self.model.config)})
         save_weights(self.model, Path(folder))
+
+    def to(self, device: str | torch.device) -> Tokenizer:
+        """Work on another device; frames may come from anywhere."""
+        self.model.to(device)
+        return self
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -93,6 +98,6 @@ class Tokenizer:
             if batch.frames.shape[-1] != config.channels:
                 problem = f"frames with {batch.frames.shape[-1]} channels, their last axis"
                 raise UserError(problem, f"this tokenizer needs {config.channels}")
-            yield batch
+            yield batch.to(place_of(self.model))
         if batch is None:
             raise UserError(f"{frames} is too short", f"its motion needs {span + 1} frames")

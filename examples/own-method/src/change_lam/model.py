@@ -5,8 +5,7 @@ from torch import Tensor, nn
 
 from change_lam import ChangeConfig
 from otflam.core.batch import Batch
-from otflam.lam.model import LAM
-from otflam.lam.parts import Parts
+from otflam.lam.model import LAM, Parts
 
 
 class ChangeLAM(LAM):
@@ -21,13 +20,13 @@ class ChangeLAM(LAM):
     def build(cls, config: ChangeConfig, parts: Parts) -> "ChangeLAM":
         return cls(config, parts.frames[2])
 
-    def look(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def observe(self, batch: Batch) -> tuple[Tensor, Tensor]:
         return batch.images(0), batch.images(self.stride)
 
-    def name(self, seen: tuple[Tensor, Tensor]) -> Tensor:
+    def infer_latent(self, seen: tuple[Tensor, Tensor]) -> Tensor:
         return self.squeeze(F.adaptive_avg_pool2d(seen[1] - seen[0], self.config.side).flatten(1))
 
-    def imagine(self, seen: tuple[Tensor, Tensor], latent: Tensor) -> Tensor:
+    def predict_future(self, seen: tuple[Tensor, Tensor], latent: Tensor) -> Tensor:
         change = self.unfold(latent).view(len(latent), -1, self.config.side, self.config.side)
         return seen[0] + F.interpolate(change, seen[0].shape[-2:])
 

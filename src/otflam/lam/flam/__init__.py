@@ -56,7 +56,7 @@ SIZES = {
     "paper": Size(FlamConfig(), TrainConfig(309_690, 32, lr=1e-4, schedule="cosine", ramp=1000, weights=LOSSES)),
 }
 
-for slots, word in ((4, "four"), (8, "eight")):
+for slots, word, colour in ((4, "four", "#421889"), (8, "eight", "#8050d3")):
     register_method(
         Method(
             name=f"flam-{slots}",
@@ -67,5 +67,7 @@ for slots, word in ((4, "four"), (8, "eight")):
             shows="slots",
             costly=True,
             sizes={name: replace(size, model=replace(size.model, slots=slots)) for name, size in SIZES.items()},
+            paper="E.2",
+            colour=colour,
         )
     )

@@ -21,8 +21,7 @@ from otflam.core import CODE_SIZED, IMPALA, NEAR_ZERO, SHARPENED, Batch, Terms, 
 from otflam.data import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.slots import Consult, Factorizer
-from otflam.lam.model import LAM, Latents, OnPart, spread
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, OnPart, Parts, at_least_one, latent_stats
 from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
 IMAGINED = "imagined"
@@ -104,7 +103,7 @@ class Flam(LAM):
         self.tokenizer.eval()
         return self
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         features = torch.stack([self.features(batch, offset) for offset in self.offsets], 1)
         return Seen(features, *self.factorise(self.enter(features) + self.places))
 
@@ -122,7 +121,7 @@ class Flam(LAM):
         mean, logvar = self.actions(self.inverse(self.pair(torch.cat([now, after], -1)), now)).chunk(2, -1)
         return mean, logvar.clamp(-10, 10)
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         """Means in place of samples, or the nearest codes."""
         actions = self.posterior(seen.slots[:, -2], seen.slots[:, -1])[0]
         if self.codebook is not None:
@@ -141,7 +140,7 @@ class Flam(LAM):
         seats = self.seat(torch.cat([after, after - slots], -1))
         return features + self.leave(self.mix(places, seats))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b p c"]:
         actions = rearrange(latent, "b (k a) -> b k a", k=self.config.slots)
         slots = seen.slots[:, -2]
         return self.redraw(seen.features[:, -2], slots, self.advance(slots, actions))
@@ -157,7 +156,7 @@ class Flam(LAM):
 
     def forward(self, batch: Batch) -> Terms:
         """Name the transitions of a sub-trajectory and predict its features from one frame on."""
-        seen = self.look(batch)
+        seen = self.observe(batch)
         if self.training:
             self.step += 1
         # Which frame comes first is drawn anew in every step, so that actions with little and with much past are used.
@@ -178,7 +177,7 @@ class Flam(LAM):
         with torch.no_grad():
             owned = seen.shares.mean((0, 1, 3))
             metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > IN_USE).float().sum()}
-        return Terms(losses, metrics | spread(mean.flatten(1)))
+        return Terms(losses, metrics | latent_stats(mean.flatten(1)))
 
     def squeeze(self, mean: Float[Tensor, "n k a"], logvar: Float[Tensor, "n k a"]) -> tuple[Tensor, Tensor, Tensor]:
         """Actions that passed the bottleneck, their divergence from the prior, and their distance from codes."""
@@ -193,7 +192,7 @@ class Flam(LAM):
         quantised = self.codebook(flat)
         return quantised.tokens.view_as(mean), nothing, quantised.distance
 
-    def vitals(self, seen: Seen) -> dict[str, float]:
+    def inner_health(self, seen: Seen) -> dict[str, float]:
         owned = seen.shares[:, -2].mean((0, 2))
         used = float((owned > IN_USE).sum())
         return {"slots": float(self.config.slots), "slots_used": used, "smallest_slot": float(owned.min())}

@@ -41,6 +41,8 @@ register_method(
         low="lapo-64",
         shows="skills",
         costly=True,
+        paper="E.3",
+        colour="#bf698d",
         sizes={
             "tiny": Size(
                 HilamConfig(width=8, skill=4, dim=8, blocks=1, heads=2, mlp=16, window=6, chunks=(2, 2)),

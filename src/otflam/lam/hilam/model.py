@@ -30,8 +30,7 @@ from otflam.lam.hilam.chunking import (
     take_chunks,
 )
 from otflam.lam.lapo.model import Lapo, Seen as LowSeen, signed
-from otflam.lam.model import LAM, Latents, OnPart, effective_rank, spread
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, OnPart, Parts, at_least_one, effective_rank, latent_stats
 
 LOW = "low"
 """The stored column of low-level latent actions."""
@@ -125,7 +124,7 @@ class Hilam(LAM):
                 part = anchors[start : start + self.config.window]
                 # A window that the episode does not fill begins earlier, or before the episode with its first frame.
                 use = clips if part[-1] + self.offsets[0] >= 0 else Clips(store, self.offsets, (), [index], pad=True)
-                seen = self.look(use.gather(part[-1:]).to(place_of(self)))
+                seen = self.observe(use.gather(part[-1:]).to(place_of(self)))
                 rows[part] = self.name_all(seen)[0, -len(part) :].cpu().numpy()
         return rows
 
@@ -134,15 +133,15 @@ class Hilam(LAM):
         self.low.eval()
         return self
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         """The past as stored, if it is; this transition always from its frames."""
         with torch.no_grad():
             seen = self._low_at(batch, 0)
             if LOW in batch.columns:
                 past = [batch.at(LOW, offset) for offset in self.past]
             else:
-                past = [self.low.name(self._low_at(batch, offset)) for offset in self.past]
-            return Seen(seen, torch.stack([*past, self.low.name(seen)], 1))
+                past = [self.low.infer_latent(self._low_at(batch, offset)) for offset in self.past]
+            return Seen(seen, torch.stack([*past, self.low.infer_latent(seen)], 1))
 
     def _low_at(self, batch: Batch, offset: int) -> LowSeen:
         frames = self.low.config.frames
@@ -166,7 +165,7 @@ class Hilam(LAM):
         rates = (boundary_rate(chunks, everything), boundary_rate(bundles, real))
         return Stages(self.leave(self.outer_out(outer_back)), shown, chunks, bundles, rates)
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         return self.name_all(seen)[:, -1]
 
     def name_all(self, seen: Seen) -> Float[Tensor, "b t d"]:
@@ -179,18 +178,18 @@ class Hilam(LAM):
     def low_of(self, latent: Latents) -> Float[Tensor, "b l"]:
         return latent[:, : self.config.width] * self.unit + self.centre
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         """The frozen forward model knows low-level latents only: a skill tells what will be done, not what was."""
-        return self.low.imagine(seen.low, self.low_of(latent))
+        return self.low.predict_future(seen.low, self.low_of(latent))
 
-    def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
-        return self.low.imagine_all(seen.low, self.low_of(latent))
+    def predict_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
+        return self.low.predict_all(seen.low, self.low_of(latent))
 
     def present(self, seen: Seen) -> Tensor:
         return self.low.present(seen.low)
 
     def forward(self, batch: Batch) -> Terms:
-        seen = self.look(batch)
+        seen = self.observe(batch)
         if self.training and not self.started:
             rows = gather_rows(seen.sequence.flatten(0, 1))
             if rows.std() == 0:
@@ -201,15 +200,15 @@ class Hilam(LAM):
         stages = self.stages(seen.sequence)
         guess, truth = stages.guess[:, :-1], self.normal(seen.sequence)[:, 1:]
         foreseen = guess[:, -1] * self.unit + self.centre
-        drawn = self.low.imagine(seen.low, foreseen)
+        drawn = self.low.predict_future(seen.low, foreseen)
         (begun, likely), (begun_inside, likely_inside) = stages.rates
         ratio = ratio_loss(begun, likely, self.config.chunks[0])
         ratio = ratio + ratio_loss(begun_inside, likely_inside, self.config.chunks[1])
         losses = {"latent": F.l1_loss(guess, truth), "rec": F.mse_loss(drawn, self.future(batch)), "ratio": ratio}
-        metrics = {"begun": begun, "begun_inside": begun_inside, **spread(stages.skills[:, -1])}
+        metrics = {"begun": begun, "begun_inside": begun_inside, **latent_stats(stages.skills[:, -1])}
         return Terms(losses, {name: value.detach() for name, value in metrics.items()})
 
-    def vitals(self, seen: Seen) -> dict[str, float]:
+    def inner_health(self, seen: Seen) -> dict[str, float]:
         """How often chunks and skills begin, how long they last, and whether the next latent is foreseen."""
         stages, normal = self.stages(seen.sequence), self.normal(seen.sequence)
         chunks, skills = (float(begun) for begun, _ in stages.rates)

@@ -72,6 +72,7 @@ def sizes(config: Callable[..., Any], weights: dict[str, float], **more: dict[st
 
 NEXT = {"next": 1.0}
 LAPO = "otflam.lam.lapo.model:Lapo"
+COLOURS = {64: "#a8caf0", 128: "#5d95d5", 256: "#215283"}
 
 
 def register_lapo(latent: int, what: str, **widths: int) -> None:
@@ -79,7 +80,10 @@ def register_lapo(latent: int, what: str, **widths: int) -> None:
     more = {name: {"latent": widths.get(name, latent)} for name in SIZES}
     summary = f"LAPO with latent actions of {latent} numbers{what}."
     made = sizes(LapoConfig, NEXT, **more)
-    register_method(Method(f"lapo-{latent}", summary, LapoConfig, LAPO, made, draws=True, costly=latent == 64))
+    costly, colour = latent == 64, COLOURS[latent]
+    register_method(
+        Method(f"lapo-{latent}", summary, LapoConfig, LAPO, made, draws=True, costly=costly, paper="E.1", colour=colour)
+    )
 
 
 register_lapo(64, ", the low level of HiLAM", tiny=8)
@@ -93,6 +97,8 @@ register_method(
         model="otflam.lam.lapo.motion:MotionLapo",
         draws=True,
         sizes=sizes(MLapoConfig, NEXT),
+        paper="E.4",
+        colour="#155248",
     )
 )
 register_method(
@@ -105,5 +111,7 @@ register_method(
         sizes=sizes(
             FLapoConfig, NEXT | {"commit": 0.25}, **{name: {"patch": patch} for name, patch in PATCHES.items()}
         ),
+        paper="E.5",
+        colour="#7fdac4",
     )
 )

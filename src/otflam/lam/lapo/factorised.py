@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from otflam.core import Batch, Terms, gather_rows
 from otflam.lam.lapo import FLapoConfig
 from otflam.lam.lapo.model import Lapo, Seen
-from otflam.lam.model import Latents, spread
+from otflam.lam.model import Latents, latent_stats
 from otflam.tokenizer import Codebook, Quantized, code_weights, placed_patches
 
 
@@ -53,12 +53,12 @@ class FactorisedLapo(Lapo):
         codes = self.codebook.nearest(self.embed(seen).flatten(0, 1))[None]
         return code_weights(codes, self.config.codebook.codes).mean(0)
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         return self.quantise(seen)[0]
 
     def forward(self, batch: Batch) -> Terms:
-        seen = self.look(batch)
+        seen = self.observe(batch)
         latent, quantized = self.quantise(seen)
         losses = {"next": self.stack_error(batch, seen, latent), "commit": quantized.distance}
         used = torch.bincount(quantized.codes, minlength=self.config.codebook.codes) > 0
-        return Terms(losses, {**spread(latent), "active": used.float().sum()})
+        return Terms(losses, {**latent_stats(latent), "active": used.float().sum()})

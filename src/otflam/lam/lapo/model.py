@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow, start_orthogonal
 from otflam.lam.lapo import LapoConfig
-from otflam.lam.model import LAM, Latents, spread
-from otflam.lam.parts import Parts, at_least_one
+from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
 
 
 class Seen(NamedTuple):
@@ -70,7 +69,7 @@ class Lapo(LAM):
         stack = range(1 - self.config.frames, 1)
         return tuple(sorted({first + ahead * self.stride for ahead in range(reach + 1) for first in stack}))
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         now = signed(batch.stack(0, self.config.frames))
         if not self.training or self.config.reach == 1:
             return self.see(now, signed(batch.stack(self.stride, self.config.frames)))
@@ -93,33 +92,33 @@ class Lapo(LAM):
             parts.append(Batch(chosen[:, None], (0,), {}).images(0))
         return torch.cat(parts, 1)
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         return self.inverse(torch.cat([seen.now, seen.ahead], 1))
 
     def present(self, seen: Seen) -> Tensor:
         return self.encode(seen.now)
 
-    def imagine_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
+    def predict_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
         state = self.present(seen)
         action = self.act(latent).view_as(state)
         return self.decode(torch.cat([state, action], 1)).tanh()  # LAOM's bound: frames are from -1 to 1
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
-        return self.imagine_all(seen, latent)[self.stride]
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+        return self.predict_all(seen, latent)[self.stride]
 
-    def imagine_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
-        frames = ((self.imagine_stack(seen, latent) + 1) / 2).split(self.colours, 1)
+    def predict_all(self, seen: Seen, latent: Latents) -> dict[int, Tensor]:
+        frames = ((self.predict_stack(seen, latent) + 1) / 2).split(self.colours, 1)
         return {self.stride - back: frame for back, frame in enumerate(reversed(frames))}
 
     def forward(self, batch: Batch) -> Terms:
-        seen = self.look(batch)
-        latent = self.name(seen)
-        return Terms({"next": self.stack_error(batch, seen, latent)}, spread(latent))
+        seen = self.observe(batch)
+        latent = self.infer_latent(seen)
+        return Terms({"next": self.stack_error(batch, seen, latent)}, latent_stats(latent))
 
     def stack_error(self, batch: Batch, seen: Seen, latent: Latents) -> Float[Tensor, ""]:
         """Error of the next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
         target = signed(batch.stack(self.stride, self.config.frames))
-        return F.mse_loss(self.imagine_stack(seen, latent), target)
+        return F.mse_loss(self.predict_stack(seen, latent), target)
 
 
 def signed(images: Tensor) -> Tensor:

@@ -28,6 +28,6 @@ class MotionLapo(Lapo):
         before, after = ((stack[:, -self.colours :] + 1) / 2 for stack in (now, ahead))
         return Seen(now, ahead, transform(after) - transform(before))
 
-    def name(self, seen: Seen) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         assert seen.motion is not None
         return self.inverse(torch.cat([seen.now, seen.ahead, seen.motion], 1))

@@ -114,6 +114,8 @@ register_method(
         model="otflam.lam.otf_lam.pixel:PixelLAM",
         base="motion tokenizer",
         draws=True,
+        paper="§4.2, C.2",
+        colour="#f6ae22",
         sizes={
             "tiny": Size(
                 PixelConfig(TINY_READ, TINY_FORESEE, cell=7, channels=(4, 4, 8), head=8), pixel_training(TINY)
@@ -132,6 +134,8 @@ register_method(
         model="otflam.lam.otf_lam.dino:DinoLAM",
         base="motion tokenizer",
         features=True,
+        paper="§4.3, C.3",
+        colour="#e0380a",
         sizes={
             "tiny": Size(DinoConfig(TINY_READ, TINY_FORESEE, cell=7, size=28), replace(TINY, weights=NEXT)),
             "demo": Size(LAPTOP_FEATURES, replace(DEMO, weights=NEXT)),

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from otflam.core import Batch, UserError, to_json
 from otflam.data import Store
-from otflam.lam.model import LAM, Latents, OnPart
+from otflam.lam.model import LAM, Latents, OnPart, Parts
 from otflam.lam.otf_lam import OTFConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction, merge_cells
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
 from otflam.tokenizer import MotionAutoencoder, code_weights, encode_with
 
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
@@ -66,7 +65,7 @@ class CodeLAM(LAM):
     def present(self, seen: OverCodes) -> Tensor:
         return seen.state
 
-    def name(self, seen: OverCodes) -> Latents:
+    def infer_latent(self, seen: OverCodes) -> Latents:
         vectors = self.tokenizer.codebook.vectors[seen.codes]
         return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 

@@ -16,12 +16,10 @@ from torch import Tensor, nn
 from otflam.core import Batch, UserError
 from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
-from otflam.lam.model import Latents, OnPart
+from otflam.lam.model import Latents, OnPart, Parts
 from otflam.lam.otf_lam import DinoConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.predictor import TokenPredictor
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
 from otflam.tokenizer import MotionAutoencoder
 
 
@@ -65,10 +63,10 @@ class DinoLAM(CodeLAM):
             columns["features"] = store_features(store, parts.backbone, episodes, on_part("DINO features"))
         return columns
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         return Seen(self.codes(batch), self.current(batch))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b n s"]:
         return self.leave(self.predictor(seen.state, latent))
 
     def current(self, batch: Batch) -> Float[Tensor, "b n s"]:

@@ -14,12 +14,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core import Batch, UserError, grow, shrink
-from otflam.lam.model import Latents
+from otflam.lam.model import Latents, Parts
 from otflam.lam.otf_lam import PixelConfig
-from otflam.lam.otf_lam.abstraction import ActionAbstraction
 from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.predictor import TokenPredictor
-from otflam.lam.parts import Parts
+from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
 from otflam.tokenizer import MotionAutoencoder, code_weights
 
 LEAST = 16
@@ -50,11 +48,11 @@ class PixelLAM(CodeLAM):
             raise UserError(f"--drawn {config.drawn} for frames of {size} pixels", "choose a divisor")
         return cls(config, tokenizer, size, parts.frames[2])
 
-    def look(self, batch: Batch) -> Seen:
+    def observe(self, batch: Batch) -> Seen:
         frame, codes = batch.images(0), self.codes(batch)
         return Seen(frame, codes, self.state(frame, codes))
 
-    def imagine(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
+    def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         drawn = self.head(self.predictor(seen.state, latent))
         return seen.frame + drawn if self.config.residual else drawn
 
