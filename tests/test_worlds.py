@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,6 +74,16 @@ def lam(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def task(store: Store, out: Path, config: PolicyConfig = TINY.policy) -> Task:
     return Task(store, 2, config.seeded(0), CPU, out)
+
+
+class Change:
+    """Latents of nobody's model: where the picture changed."""
+
+    offsets = (0, 1)
+
+    def infer(self, frames: np.ndarray) -> np.ndarray:
+        change = (frames[:, 1].astype(np.float32) - frames[:, 0])[:, 2::4, 2::4, 0]
+        return change.reshape(len(frames), -1)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -173,6 +184,10 @@ def test_commands(store: Store, lam: Path, tmp_path: Path, capsys: pytest.Captur
     told = capsys.readouterr().out
     assert "cross entropy" in told and "random: return" in told and "zero: return" in told and "expert: return" in told
     assert (tmp_path / "a.mp4").stat().st_size > 500
+    cli.main(["evaluate", "alignment", str(store.path), "--extractor", f"{__name__}:Change", "--labels", "2",
+              "--preset", "tiny", "--out", str(tmp_path / "found.json")])  # fmt: skip
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert 0 < found["action_mse"] < 1 and -1 < found["action_r2"] <= 1 and found["distractor_r2"] is None
 
 
 def test_what_a_world_cannot_do_is_one_line(store: Store, lam: Path, tmp_path: Path) -> None:

@@ -19,7 +19,11 @@ def read_actions(
     store: Store, columns: Mapping[str, ByEpisode], labelled: Episodes, probes: Episodes, last: int, train: TrainConfig
 ) -> dict[str, float | list[float]]:
     """How well actions are read from latents and from their controls, each a column; `last` is the latents' stride."""
+    space = ActionSpace.of(store)
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
+    if count := space.discrete:  # read as a number for each choice, 1 for the one that was made
+        actions, truths = ([np.eye(count, dtype=np.float32)[r[:, 0].astype(int)] for r in t] for t in (actions, truths))
+        space = ActionSpace.between(np.zeros(count), np.ones(count))
     truth, edges = np.concatenate(truths), np.cumsum([len(part) for part in truths])[:-1]
     rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
     tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
@@ -37,7 +41,7 @@ def read_actions(
         "episode_mse": [float(part.mean()) for part in np.split(errors, edges) if len(part)],
     }
     for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
-        guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, train)
+        guess, steps, curve = mlp_guess(space, rows[name], actions, tests[name], truth, train)
         found[f"{called}_r2"] = r2_score(guess, truth)
         if name == "latents":
             found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}

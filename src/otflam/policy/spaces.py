@@ -67,15 +67,21 @@ class ActionSpace(nn.Module):
         if "actions" not in store:
             raise UserError(f"{store.path} has no actions", "give labelled data")
         discrete = choices_of(store, discrete)
-        space, labels = cls(*store.columns["actions"].shape, discrete), np.asarray(store["actions"])
-        low, high = store.meta.get("action_low"), store.meta.get("action_high")
-        space.low.copy_(torch.tensor(labels.min(0).tolist() if low is None else low))
-        space.high.copy_(torch.tensor(labels.max(0).tolist() if high is None else high))
+        labels = np.asarray(store["actions"])
+        low, high = store.meta.get("action_low", labels.min(0)), store.meta.get("action_high", labels.max(0))
+        space = cls.between(np.asarray(low), np.asarray(high), discrete)
         if discrete and not (labels.min() >= 0 and labels.max() < discrete):
             raise UserError(
                 f"{store.path} has actions from {labels.min():g} to {labels.max():g}",
                 f"with --discrete {discrete} they are 0 to {discrete - 1}",
             )
+        return space
+
+    @classmethod
+    def between(cls, low: Float[np.ndarray, " a"], high: Float[np.ndarray, " a"], discrete: int = 0) -> ActionSpace:
+        space = cls(len(low), discrete)
+        space.low.copy_(torch.from_numpy(low))
+        space.high.copy_(torch.from_numpy(high))
         return space
 
     def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b a"]:
