@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import closing
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -76,11 +77,10 @@ def policy_returns(
         for seed in seeds:
             yield state_return(simulation, policy, seed, steps, on_step)
         return
-    env = open_world(world)
-    policy = make_policy(name, env, expert)
-    for seed in seeds:
-        yield float(play_episode(env, policy, seed, steps=steps, on_step=on_step).rewards.sum(dtype=np.float64))
-    env.close()
+    with closing(open_world(world)) as env:
+        policy = make_policy(name, env, expert)
+        for seed in seeds:
+            yield float(play_episode(env, policy, seed, steps=steps, on_step=on_step).rewards.sum(dtype=np.float64))
 
 
 def expert_returns(
