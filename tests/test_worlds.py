@@ -18,8 +18,9 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
-from otflam.data.store import Store
+from otflam.data.store import Column, Store
 from otflam.data.summary import summarise
+from otflam.data.writing import StoreWriter
 from otflam.envs.environment import Actions, open_world, simulate_world
 from otflam.envs.families import FAMILIES, Family, find_family, load_worlds, policy_names, register_world
 from otflam.envs.policies import expert_returns, make_policy
@@ -163,6 +164,20 @@ def test_references_choose(kind: Any, store: Store, tmp_path: Path) -> None:
     assert agent.choices == load_agent(tmp_path / kind).choices == 5
     clone = load_clone(tmp_path / kind / "clone")
     assert isinstance(clone.space, ActionSpace) and clone.space.discrete == clone.space.outputs == 5
+
+
+def test_imported_choices_are_learned_in_every_way(tmp_path: Path) -> None:
+    """Data that do not say what their actions are: the configuration does."""
+    columns = {"frames": Column("uint8", (16, 16, 3)), "actions": Column("float32", (1,))}
+    writer = StoreWriter(tmp_path / "data", columns, {})
+    for index in range(4):
+        buttons = (np.arange(10)[:, None] % 3).astype(np.float32)
+        frames = np.zeros((10, 16, 16, 3), np.uint8) + (buttons * 80).astype(np.uint8)[:, None, None]
+        writer.append(index, {"frames": frames, "actions": buttons}, {})
+    data, decoder = writer.finish({}, 4), dataclasses.replace(TINY.policy.decoder, discrete=3)
+    for kind in ("labels-only", "idm"):
+        made = Task(data, 1, dataclasses.replace(TINY.policy, decoder=decoder), CPU, tmp_path / kind)
+        assert train_reference(made, kind).choices == load_agent(tmp_path / kind).choices == 3
 
 
 def test_a_clone_of_choices_learns_the_way_home(store: Store, tmp_path: Path) -> None:
