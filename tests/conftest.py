@@ -21,7 +21,7 @@ import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports 
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 settings.register_profile("otflam", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("otflam")
@@ -80,7 +80,7 @@ def square_store(square_frames: Callable[[Path], Store], tmp_path_factory: pytes
 @pytest.fixture(scope="session")
 def noisy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Eight short episodes of a noisy expert with distractors: enough for all splits."""
-    plan = dataclasses.replace(preset("tiny").collection, episodes=8, noise=0.5)
+    plan = dataclasses.replace(get_preset("tiny").collection, episodes=8, noise=0.5)
     return collect_episodes(plan, tmp_path_factory.mktemp("noisy") / "data", 1)
 
 

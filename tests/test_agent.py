@@ -30,9 +30,9 @@ from otflam.policy.decode import Pairs, labelled_pairs, said_by, train_decoder
 from otflam.policy.spaces import ActionSpace
 from otflam.policy.splits import Splits
 from otflam.policy.train import Task, train_agent, train_reference
-from otflam.presets import preset
+from otflam.presets import get_preset
 
-TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
+TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
 
 
 @pytest.fixture(scope="module")

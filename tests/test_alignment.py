@@ -38,18 +38,18 @@ from otflam.evaluate.leakage import change, leakage_metrics
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
-from otflam.experiments.datasets import prepare_data
+from otflam.experiments.datasets import Lab, prepare_data
 from otflam.lam.build import load_lam
 from otflam.lam.label import label_store
 from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report.table import as_markdown
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
+TINY, LAPTOP, CPU = get_preset("tiny"), get_preset("laptop"), Hardware(accelerator="cpu")
 
 
 def test_ridge_is_sklearn_s() -> None:
@@ -157,22 +157,22 @@ def test_intervals_and_deviations() -> None:
 
 def test_cells_and_their_tables(tmp_path: Path) -> None:
     """The recorded experiments' own functions, on the smallest data, down to the tables."""
-    root, records = tmp_path / "root", tmp_path / "records"
+    lab, records = Lab(tmp_path / "root", TINY), tmp_path / "records"
     data = "cheetah-run-noisy"
     for name in agents.needs(agents.Job("lapo-256", data, 1, 0)):
-        prepare_data(root, "tiny", name, 1)
+        prepare_data(lab, name, 1)
     jobs = [agents.Job("random", data, 0, 0), agents.Job("all-actions", data, 0, 0), agents.Job("expert", data, 0, 0)]
     jobs += [
         agents.Job(method, data, 1, 0)
         for method in ("lapo-256", "lapo-256+relabel", "lapo-256+finetune", "labels-only", "idm")
     ]
     for job in jobs:
-        metrics = agents.measure(root, "tiny", job)
-        write_record(records, agents.cell(root, "tiny", job), metrics, 0.0, "test")
+        metrics = agents.measure(lab, job)
+        write_record(records, agents.cell(lab, job), metrics, 0.0, "test")
     table = as_markdown(*TABLES["control"].make(records, "tiny"))
     assert table.count("\n") == 2 + len(jobs) and "lapo-256+relabel" in table
     job = alignments.Job("lapo-256", data, 1, 0)
-    metrics = alignments.measure(root, "tiny", job)
+    metrics = alignments.measure(lab, job)
     names = {
         "action_r2",
         "action_mse",
@@ -185,7 +185,7 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
     }
     assert names <= metrics.keys()
     assert metrics["action_r2_gain"] == pytest.approx(metrics["action_r2"] - metrics["state_r2"])  # ty: ignore
-    cell: Cell = alignments.cell(root, "tiny", job)
+    cell: Cell = alignments.cell(lab, job)
     write_record(records, cell, metrics, 0.0, "test")
     (record,) = read_records(records, "alignment")
     assert record["labels"] == 1 and len(record["metrics"]["curve_mse"]) == len(record["metrics"]["curve_steps"]) == 2
@@ -199,23 +199,23 @@ def test_cells_and_their_tables(tmp_path: Path) -> None:
 
 
 def test_plans_of_the_paper_s_tables() -> None:
-    supervision, vocabulary = agents.plan("laptop", "supervision"), agents.plan("laptop", "vocabulary")
+    supervision, vocabulary = agents.plan(LAPTOP, "supervision"), agents.plan(LAPTOP, "vocabulary")
     assert {(job.method, job.codes) for job in vocabulary} == {
         (method, codes) for method in ("otf-lam-pixel", "otf-lam-dino") for codes in (16, 32, 0, 128)
     }
-    assert {job.labels for job in supervision} == set(preset("laptop").labels)
+    assert {job.labels for job in supervision} == set(LAPTOP.labels)
     assert {job.data for job in supervision + vocabulary} == {"cheetah-run-noisy", "walker-run-noisy"}
 
 
 def test_plans_have_floor_and_ceiling_in_every_world() -> None:
-    for size in ("laptop", "paper"):
-        jobs = agents.plan(size, "control")
+    for preset in (LAPTOP, get_preset("paper")):
+        jobs = agents.plan(preset, "control")
         for data in {job.data for job in jobs}:
             methods = {job.method for job in jobs if job.data == data}
             assert {"random", "zero", "expert", "all-actions", "labels-only", "lapo-256"} <= methods
-            assert data.endswith("-vanilla") or {*lams.methods(size), "idm"} <= methods
+            assert data.endswith("-vanilla") or {*lams.methods(preset), "idm"} <= methods
         assert len(set(jobs)) == len(jobs)
-    assert {job.labels for job in alignments.plan("laptop", "alignment")} == set(preset("laptop").labels)
+    assert {job.labels for job in alignments.plan(LAPTOP, "alignment")} == set(LAPTOP.labels)
 
 
 @pytest.mark.parametrize("method", ["otf-lam-pixel", "flam-4", "hilam"])

@@ -16,11 +16,11 @@ import pytest
 
 from otflam.core.errors import UserError
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
-from otflam.experiments.campaign import Plan, parse_case
-from otflam.experiments.campaign_judging import FAILED, PASSED, judge, stopped_badly
-from otflam.experiments.campaign_mutations import alter
-from otflam.experiments.campaign_process import Death, Ended, run_command
-from otflam.experiments.campaign_samples import FOREIGN, OURS, WORKS
+from otflam.experiments.campaign.judging import FAILED, PASSED, judge, stopped_badly
+from otflam.experiments.campaign.mutations import alter
+from otflam.experiments.campaign.process import Death, Ended, run_command
+from otflam.experiments.campaign.run import Plan, parse_case
+from otflam.experiments.campaign.samples import FOREIGN, OURS, WORKS
 
 FINE = Ended(0, "", "", 1.0)
 REFUSED = Ended(2, "", "otflam: cheetah/meta.json was altered: restore it\n", 1.0)

@@ -13,7 +13,7 @@ from otflam.core.errors import UserError, require_name
 from otflam.data.options import Collection
 from otflam.envs.recipe import Recipe
 from otflam.envs.world import World
-from otflam.presets import PRESETS, Preset, preset
+from otflam.presets import PRESETS, Preset, get_preset
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -24,9 +24,9 @@ def test_presets_round_trip_through_json(name: str) -> None:
 
 def test_presets_are_frozen_and_found_by_near_names() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        preset("tiny").collection.episodes = 3  # ty: ignore[invalid-assignment]
+        get_preset("tiny").collection.episodes = 3  # ty: ignore[invalid-assignment]
     with pytest.raises(UserError, match="did you mean 'laptop'"):
-        preset("labtop")
+        get_preset("labtop")
 
 
 def test_strict_reading() -> None:

@@ -195,15 +195,15 @@ def written_tables(page: str) -> list[list[list[str]]]:
 def test_settings_are_those_of_the_presets(page: Path) -> None:
     tables = [table for table in written_tables(page.read_text()) if table[0][:3] == ["option", "paper", "laptop"]]
     assert len(tables) == 1 and len(tables[0]) > 4
-    for column, size in enumerate(("paper", "laptop"), 1):
+    for column, preset in enumerate(("paper", "laptop"), 1):
         name, rest = cli.find_command(SETTINGS[page.stem].split())
         assert name is not None
-        settings = leaves(to_json(cli.parse(name, [*rest, "--preset", size])))
+        settings = leaves(to_json(cli.parse(name, [*rest, "--preset", preset])))
         for row in tables[0][1:]:
             option = row[0].strip("`").removeprefix("--").replace("-", "_")
             found = [value for at, value in settings.items() if at.endswith(f".{option}")]
             assert len(found) == 1, f"{page.stem}: {row[0]} is {len(found)} settings"
-            assert same(row[column], found[0]), f"{page.stem}: {row[0]} is {found[0]} at {size} size"
+            assert same(row[column], found[0]), f"{page.stem}: {row[0]} is {found[0]} at the preset {preset}"
 
 
 def slug(heading: str) -> str:

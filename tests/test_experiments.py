@@ -17,9 +17,10 @@ from otflam.evaluate.carrier import carrier_metrics
 from otflam.evaluate.records import Cell, find_record, read_record, read_records, write_record
 from otflam.evaluate.stats import estimate
 from otflam.experiments import lams
-from otflam.experiments.cells import Site, Task, check_failures, run_tasks
+from otflam.experiments.cells import PlannedCell, Site, check_failures, run_cells
+from otflam.experiments.datasets import Lab
 from otflam.experiments.tokenizers import plan
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report.table import as_markdown
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
@@ -46,6 +47,7 @@ class Heard:
         self.cells.append(name if problem is None else f"{name}: {problem}")
 
 
+TINY = get_preset("tiny")
 CELL = Cell("transfer", "otf", "a to b", "tiny", 0, {"x": 1}, "data", {"codes": 1}, None, {"order": 1})
 FIELDS = "experiment method task preset seed metrics backgrounds config_hash data_hash stages versions"
 FIELDS += " seconds command"
@@ -67,25 +69,26 @@ def test_estimates() -> None:
 
 
 def test_plans_cover_what_is_asked() -> None:
-    jobs = plan("laptop", "transfer")
+    jobs = plan(get_preset("laptop"), "transfer")
     kinds = {(job.source, job.model.method, job.model.motion.order, job.seed) for job in jobs}
     assert len(kinds) == len(jobs) == 24
-    codes = {(job.source, job.model.codebook.codes) for job in plan("laptop", "tokenizer")}
+    codes = {(job.source, job.model.codebook.codes) for job in plan(get_preset("laptop"), "tokenizer")}
     assert {(task, k) for task in ("walker-run", "cheetah-run") for k in (16, 32, 64, 128)} <= codes
-    labels = {job.label for job in plan("laptop", "tokenizer")}
+    labels = {job.label for job in plan(get_preset("laptop"), "tokenizer")}
     assert {"no-reference", "repulsion", "patch7", "patch10"} <= labels
 
 
 def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path) -> None:
-    jobs = [job for job in plan("tiny", "transfer") if job.seed == 0 and job.source == "walker-run"][:2]
-    site, tasks = Site(tmp_path / "root", tmp_path / "records", "tiny", 1), [Task("tokenizers", job) for job in jobs]
+    jobs = [job for job in plan(TINY, "transfer") if job.seed == 0 and job.source == "walker-run"][:2]
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1)
+    cells = [PlannedCell("tokenizers", job) for job in jobs]
     heard, again = Heard(), Heard()
-    run_tasks(site, tasks, "otflam x", heard)
+    run_cells(site, cells, "otflam x", heard)
     assert len(heard.cells) == 2 and heard.known == 0
     table = as_markdown(*TABLES["transfer"].make(tmp_path / "records", "tiny"))
     assert table.count("walker-run → cheetah-run") == 3 and "49.3" in table and "64.8" in table
     assert "paired by seed" in table and found_rows(table) == 3
-    run_tasks(site, tasks, "otflam x", again)
+    run_cells(site, cells, "otflam x", again)
     assert not again.cells and again.known == again.all == 2
     record = next(read_records(tmp_path / "records", "transfer"))
     found = record["metrics"]
@@ -102,7 +105,7 @@ def test_carrier_features_know_the_motion(tmp_path: Path) -> None:
     train = make_moving_mnist(MovingMNIST("train", 126, 8, 64), tmp_path / "train")
     unseen = make_moving_mnist(MovingMNIST("transfer", 63, 8, 64), tmp_path / "transfer")
     torch.manual_seed(0)
-    config = dataclasses.replace(preset("tiny").digit_tokenizer, grid=8, warmup=1)
+    config = dataclasses.replace(TINY.digit_tokenizer, grid=8, warmup=1)
     model = build_tokenizer(config)
     clips = motion_clips(train, config)
     for step in range(4):
@@ -122,12 +125,12 @@ def test_recorded_results_are_whole() -> None:
 
 def test_latent_action_models_are_recorded(tmp_path: Path, save_dino: Callable[..., Path]) -> None:
     """On the same episodes with and without distractors; weights that are not the official ones are named."""
-    assert len({(job.method, job.data) for job in lams.plan("laptop", "lam")}) == 10 * 2 + 6 * 2 + 2
+    assert len({(job.method, job.data) for job in lams.plan(get_preset("laptop"), "lam")}) == 10 * 2 + 6 * 2 + 2
     jobs = [lams.Job("otf-lam-dino", "walker-run-noisy"), lams.Job("lapo-128", "walker-run-vanilla")]
     save_dino(tmp_path / "root" / "dino")
-    site, heard = Site(tmp_path / "root", tmp_path / "records", "tiny", 1), Heard()
+    site, heard = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1), Heard()
     for _ in range(2):
-        run_tasks(site, [Task("lams", job) for job in jobs], "otflam x", heard)
+        run_cells(site, [PlannedCell("lams", job) for job in jobs], "otflam x", heard)
     assert len(heard.cells) == 2
     dino, lapo = sorted(read_records(tmp_path / "records", "lam"), key=lambda record: record["method"], reverse=True)
     assert dino["backbone"] == "dino" and {"gain_over_shuffled", "codes_used"} <= dino["metrics"].keys()
@@ -135,21 +138,21 @@ def test_latent_action_models_are_recorded(tmp_path: Path, save_dino: Callable[.
     table = as_markdown(*TABLES["lam"].make(tmp_path / "records", "tiny"))
     assert "otf-lam-dino (dino)" in table and len(table.splitlines()) == 4
     job = lams.Job("lapo-128", "walker-run-vanilla", seed=1)
-    assert lams.cell(tmp_path / "root", "tiny", job).config_hash != lapo["config_hash"]
+    assert lams.cell(site.lab, job).config_hash != lapo["config_hash"]
 
 
 def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = [Task("lams", lams.Job("lapo-128", "walker-run-vanilla", seed)) for seed in range(3)]
+    cells = [PlannedCell("lams", lams.Job("lapo-128", "walker-run-vanilla", seed)) for seed in range(3)]
 
-    def measure(root: Path, size: str, job: lams.Job) -> dict[str, float]:
+    def measure(lab: Lab, job: lams.Job) -> dict[str, float]:
         if job.seed == 1:
             raise ZeroDivisionError("no luck")
         return {"error": float(job.seed)}
 
     monkeypatch.setattr(lams, "measure", measure)
-    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1)
     heard = Heard()
-    failed = run_tasks(site, tasks, "otflam x", heard)
+    failed = run_cells(site, cells, "otflam x", heard)
     name, problem = "lapo-128 on walker-run-vanilla, seed 1", "ZeroDivisionError: no luck"
     assert failed == {name: problem} and heard.cells[1] == f"{name}: {problem}" and len(heard.cells) == 3
     check_failures({})

@@ -20,7 +20,7 @@ from otflam.envs.sac import SAC, Actor, TwinCritic
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import make
 from otflam.envs.training import train_expert
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 BARS = {"cheetah-run": 600, "walker-run": 500}
 
@@ -66,7 +66,7 @@ def test_drawing_does_not_change_what_happens() -> None:
 
 
 def test_expert_equals_the_network_it_came_from() -> None:
-    sac = SAC("walker-run", dataclasses.replace(preset("tiny").expert), seed=0)
+    sac = SAC("walker-run", dataclasses.replace(get_preset("tiny").expert), seed=0)
     sac.mean, sac.std = torch.randn(24), torch.rand(24) + 0.5
     states = torch.randn(5, 24)
     with torch.no_grad():
@@ -168,7 +168,7 @@ def test_experts_of_wrong_shapes_or_numbers_are_one_line(change: dict, told: str
 def test_impossible_recipes_are_named(tmp_path: Path) -> None:
     for lr in (np.nan, np.inf, -1.0):
         with pytest.raises(UserError, match=f"--lr {lr}"):
-            train_expert("cheetah-run", tmp_path / "x", dataclasses.replace(preset("tiny").expert, lr=float(lr)), 0)
+            train_expert("cheetah-run", tmp_path / "x", dataclasses.replace(get_preset("tiny").expert, lr=float(lr)), 0)
     assert not (tmp_path / "x").exists()
 
 
@@ -218,7 +218,7 @@ def test_actor_density_matches_torch() -> None:
 
 
 def test_training_resumes_exactly(tmp_path: Path) -> None:
-    recipe = dataclasses.replace(preset("tiny").expert, decisions=3000)  # three rounds, the first of them random
+    recipe = dataclasses.replace(get_preset("tiny").expert, decisions=3000)  # three rounds, the first of them random
 
     class KilledError(Exception):
         pass

@@ -111,7 +111,7 @@ def test_every_table_is_written(tmp_path: Path) -> None:
 def test_one_list_says_which_tables_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, Markdown pages and the report have what is listed, and nothing else."""
     only = TABLES["carrier"]
-    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
+    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, preset: [])
     monkeypatch.setattr("otflam.commands.report.say", lambda text: None)
     monkeypatch.setattr("otflam.report.figures.FIGURES", {})
     for name in list(TABLES):
@@ -165,7 +165,7 @@ def test_names_are_those_that_stages_know() -> None:
 
 
 def test_a_page_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
+    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, preset: [])
     (tmp_path / "records").mkdir()
     for path in RECORDS.glob("transfer-*-seed0.json"):
         shutil.copy(path, tmp_path / "records")

@@ -60,7 +60,7 @@ def test_a_package_adds_a_method(installed: dict[str, str], square_store: Store,
     assert "latents" in run(installed, "lam", "label", square_store.path, "--lam", model)
     code = f"import otflam; m = otflam.load({str(model)!r}); print(type(m.model).__name__, m.offsets)"
     assert run(installed, code=code) == "ChangeLAM (0, 2)\n"
-    plan = "from otflam.experiments import lams; print('change-lam' in lams.methods('tiny'))"
+    plan = "import otflam; print('change-lam' in otflam.get_preset('tiny').lam)"
     assert run(installed, code=plan) == "True\n"
 
 

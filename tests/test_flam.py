@@ -16,13 +16,13 @@ from otflam.data.store import Store
 from otflam.lam.flam import FlamConfig
 from otflam.lam.flam.model import Flam
 from otflam.lam.flam.slots import SlotAttention
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report.predictions import replace_past, roll_out
 from otflam.tokenizer.config import FrameTokenizerConfig
 from otflam.tokenizer.encode import TOKENS, encode_frames
 from otflam.tokenizer.frames import FSQ, FrameTokenizer
 
-TINY = preset("tiny")
+TINY = get_preset("tiny")
 CONFIG = TINY.lam["flam-4"]
 assert isinstance(CONFIG, FlamConfig)
 
@@ -73,7 +73,7 @@ def test_gradients_pass_the_quantisation() -> None:
 
 def test_the_paper_s_tokenizer() -> None:
     config = FrameTokenizerConfig()
-    assert config == preset("paper").frame_tokenizer
+    assert config == get_preset("paper").frame_tokenizer
     assert np.prod(config.levels) == 1024 and config.dim == 128
     model = FrameTokenizer(config)
     images = torch.rand(2, 3, 64, 64)

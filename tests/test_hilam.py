@@ -30,9 +30,9 @@ from otflam.lam.hilam.model import LOW, Hilam
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.model import Lapo
 from otflam.lam.model import Parts
-from otflam.presets import preset
+from otflam.presets import get_preset
 
-CONFIG, LAPO = preset("tiny").lam["hilam"], preset("tiny").lam["lapo-64"]
+CONFIG, LAPO = get_preset("tiny").lam["hilam"], get_preset("tiny").lam["lapo-64"]
 assert isinstance(CONFIG, HilamConfig) and isinstance(LAPO, LapoConfig)
 
 

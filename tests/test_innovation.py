@@ -23,7 +23,7 @@ from otflam.evaluate.ceilings import read_ceilings, scored
 from otflam.evaluate.innovation import INNOVATION, expected_clip, innovation_column
 from otflam.evaluate.stats import Estimate, estimate, paired, r2_interval
 from otflam.policy.splits import Splits
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 
 @given(st.floats(-3, 3), st.floats(0.05, 2))
@@ -57,7 +57,7 @@ def test_redrawn_data_have_the_same_innovations(noisy_store: Store, tmp_path: Pa
 
 
 def test_without_noise_nothing_is_new(tmp_path: Path) -> None:
-    plan = dataclasses.replace(preset("tiny").collection, episodes=1, steps=4)
+    plan = dataclasses.replace(get_preset("tiny").collection, episodes=1, steps=4)
     assert innovation_column(collect_episodes(plan, tmp_path / "data", 1)) is None
 
 
@@ -83,7 +83,7 @@ def test_only_who_saw_it_can_tell(noisy_store: Store) -> None:
 
 
 def test_ceilings_have_their_names_and_intervals(noisy_store: Store, tmp_path: Path) -> None:
-    splits, config = Splits.of(noisy_store), preset("tiny").policy.seeded(0)
+    splits, config = Splits.of(noisy_store), get_preset("tiny").policy.seeded(0)
     found = read_ceilings(noisy_store, splits, splits.probes, config, Hardware(accelerator="cpu"), tmp_path)
     names = {f"{kind}_{what}" for kind in ("action", "innovation") for what in ("r2_states", "r2_frames")}
     assert names <= found.keys() and all(len(found[f"{name}_interval"]) == 2 for name in names)

@@ -27,13 +27,13 @@ from otflam.lam.otf_lam import AbstractionConfig, PixelConfig
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.otf_lam.pixel import PixelLAM
 from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
-from otflam.presets import PRESETS, preset
+from otflam.presets import PRESETS, get_preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer
 from otflam.tokenizer.frames import FrameTokenizer
 
 METHODS = sorted(methods.METHODS)
-TINY = preset("tiny")
+TINY = get_preset("tiny")
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def dino(save_dino: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
     return save_dino(tmp_path_factory.mktemp("dino") / "dino")
 
 
-def parts_for(method: str, size: str, dino: Path | None = None) -> Parts:
+def parts_for(method: str, preset: str, dino: Path | None = None) -> Parts:
     """Frames and untrained frozen networks of a preset's size."""
-    chosen = preset(size)
+    chosen = get_preset(preset)
     pixels = chosen.collection.world.size
     otf = methods.METHODS[method].base == "motion tokenizer"
     backbone = None

@@ -14,19 +14,19 @@ from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
 from otflam.experiments.pictures import draw_vocabulary
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer.build import train_tokenizer
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return collect_episodes(preset("tiny").collection, tmp_path_factory.mktemp("pictures") / "data", workers=1)
+    return collect_episodes(get_preset("tiny").collection, tmp_path_factory.mktemp("pictures") / "data", workers=1)
 
 
 def trained(data: Store, method: str) -> Path:
     out = data.path.parent / method
-    model = dataclasses.replace(preset("tiny").tokenizer, method=method, whole=16)
-    train_tokenizer(data, [0, 1, 2], model, preset("tiny").tokenizer_training, Hardware(), out)
+    model = dataclasses.replace(get_preset("tiny").tokenizer, method=method, whole=16)
+    train_tokenizer(data, [0, 1, 2], model, get_preset("tiny").tokenizer_training, Hardware(), out)
     return out
 
 

@@ -24,9 +24,9 @@ from otflam.policy.decode import labelled_pairs, train_decoder
 from otflam.policy.spaces import ActionSpace, LatentSpace
 from otflam.policy.splits import Splits
 from otflam.policy.train import Task, train_reference
-from otflam.presets import preset
+from otflam.presets import get_preset
 
-TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
+TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +77,13 @@ def test_changes_show_the_newest_frame_and_what_led_to_it() -> None:
 def test_the_paper_s_actor_has_the_public_size() -> None:
     """About 99 million parameters with an output of 128 numbers, and the mean over places as its state."""
     with torch.device("meta"):
-        actor = Actor(preset("paper").policy.actor, 64, 3, 128)
+        actor = Actor(get_preset("paper").policy.actor, 64, 3, 128)
     assert actor.width == 1024
     assert 98e6 < sum(parameter.numel() for parameter in actor.parameters()) < 100e6
 
 
 def test_paper_preset_takes_real_steps(store: Store, tmp_path: Path) -> None:
-    config = preset("paper").policy
+    config = get_preset("paper").policy
     narrow = dataclasses.replace(config.actor, scale=8)  # 100 million parameters take minutes here
     clone = dataclasses.replace(config.clone, steps=2, batch=4)
     decode = dataclasses.replace(config.decode, steps=2, batch=4)

@@ -10,9 +10,9 @@ from otflam.lam.flam import FlamConfig
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.otf_lam import DinoConfig, PixelConfig
-from otflam.presets import preset
+from otflam.presets import get_preset
 
-PAPER = preset("paper")
+PAPER = get_preset("paper")
 
 
 def steps(train: TrainConfig) -> tuple[int, int, str, float, float]:

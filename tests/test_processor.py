@@ -55,10 +55,10 @@ from pathlib import Path
 from otflam.core.run import read_metrics
 from otflam.core.training import Hardware
 from otflam.data.store import Store
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer.build import train_tokenizer
 
-tiny, store = preset("tiny"), Store(sys.argv[1])
+tiny, store = get_preset("tiny"), Store(sys.argv[1])
 book = dataclasses.replace(tiny.tokenizer.codebook, patience=1)
 hardware = Hardware(accelerator="cpu", precision="bfloat16")
 for method in ("otf", "monolithic"):

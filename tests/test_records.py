@@ -23,13 +23,13 @@ from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import Cell, find_record, read_record, write_record
 from otflam.evaluate.results import chosen_steps
 from otflam.experiments import lams
-from otflam.experiments.datasets import distracting
+from otflam.experiments.datasets import Lab, distracting
 from otflam.experiments.studies import STUDIES
 from otflam.lam.api import LatentActionModel
 from otflam.lam.label import label_store
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer.api import Tokenizer
 from otflam.tokenizer.build import load_frame_tokenizer
 from otflam.tokenizer.config import TokenizerConfig
@@ -77,9 +77,10 @@ BACKBONES = {98: "b877c056a34e622d058e43e8d47a01f8"}
 def test_every_committed_record_is_still_that_of_its_settings(root: Path) -> None:
     """From today's code; data hashes are taken from the records."""
     cells: dict[str, list[Cell]] = {}
+    lab = Lab(root, get_preset("laptop"))
     for name, study in STUDIES.items():
-        for task in study.tasks("laptop") if name != "all" else ():
-            cell = task.module.cell(root, "laptop", task.job)
+        for planned in study.plan(lab.preset) if name != "all" else ():
+            cell = planned.cell(lab)
             cells.setdefault(cell.path(Path()).name, []).append(cell)
     stale = []
     for path in sorted(RECORDS.glob("*.json")):
@@ -96,9 +97,10 @@ def test_steps_on_labels_are_those_that_the_trials_chose() -> None:
     """Of the rows and budgets whose trials are all recorded, on both tasks."""
     trials = [record for path in RECORDS.glob("tuning-*.json") if (record := read_record(path))["preset"] == "laptop"]
     counts = Counter((record["method"], record["labels"]) for record in trials)
-    whole = len(preset("laptop").trials) * len(distracting("laptop"))
+    laptop = get_preset("laptop")
+    whole = len(laptop.trials) * len(distracting(laptop))
     chosen = chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
-    known = {row: steps for row, steps in preset("laptop").steps.items() if row not in WAYS}
+    known = {row: steps for row, steps in laptop.steps.items() if row not in WAYS}
     assert known == chosen and len(chosen) >= 2
 
 
@@ -177,4 +179,4 @@ def test_what_an_earlier_version_released_is_read(tmp_path: Path) -> None:
 
 
 def test_the_packaged_tokenizer_is_read() -> None:
-    assert Tokenizer.from_pretrained().model.config == preset("laptop").tokenizer
+    assert Tokenizer.from_pretrained().model.config == get_preset("laptop").tokenizer

@@ -23,7 +23,7 @@ from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.experiments.studies import STUDIES
 from otflam.lam.train import train_lam
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report.explorer import make_explorer
 from otflam.report.html import as_json
 from otflam.report.page import make_page
@@ -32,7 +32,7 @@ from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-TINY = preset("tiny")
+TINY = get_preset("tiny")
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 NAME = "squares & <b>"
 """A data set whose name must be escaped."""

@@ -17,14 +17,14 @@ from otflam.evaluate.control import play
 from otflam.evaluate.starts import Stretches, bound_returns, start_metrics, start_returns
 from otflam.policy.agent import load_agent
 from otflam.policy.train import Task, train_reference
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 
 @pytest.fixture(scope="module")
 def agent(noisy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("starts") / "agent"
     train_reference(
-        Task(noisy_store, 2, preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
+        Task(noisy_store, 2, get_preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
     )
     return out
 

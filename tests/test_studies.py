@@ -22,10 +22,11 @@ from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import read_records
 from otflam.experiments import agents, lams
 from otflam.experiments.calibration import Calibration
-from otflam.experiments.cells import Site, Task, run_tasks
+from otflam.experiments.cells import PlannedCell, Site, run_cells
+from otflam.experiments.datasets import Lab
 from otflam.experiments.estimate import estimate_work, pieces_of
-from otflam.experiments.studies import STUDIES, demo_tasks, draw_transfer
-from otflam.presets import preset
+from otflam.experiments.studies import STUDIES, draw_transfer, plan_demo
+from otflam.presets import get_preset
 from otflam.report.tables import TABLES
 
 
@@ -42,6 +43,7 @@ class Silent:
     def finished(self, name: str, seconds: float, problem: str | None) -> None: ...
 
 
+TINY, LAPTOP = get_preset("tiny"), get_preset("laptop")
 SLEEPER = "lambda job, tick: __import__('time').sleep(job)"
 """A worker whose jobs are the seconds they take, as a text: its process need not load this file."""
 
@@ -50,56 +52,53 @@ def test_every_result_of_the_paper_has_a_study() -> None:
     wanted = {"transfer", "convergence", "baselines", "supervision", "vocabulary", "alignment", "pictures", "all"}
     assert wanted <= set(STUDIES)
     assert {table.study for table in TABLES.values()} <= STUDIES.keys()
-    every = {name: study.tasks("laptop") for name, study in STUDIES.items()}
-    for name, tasks in every.items():
-        assert tasks and len(set(tasks)) == len(tasks), name
-        assert set(tasks) <= set(every["all"])
+    every = {name: study.plan(LAPTOP) for name, study in STUDIES.items()}
+    for name, plan in every.items():
+        assert plan and len(set(plan)) == len(plan), name
+        assert set(plan) <= set(every["all"])
 
 
 def test_studies_agree_on_what_they_share() -> None:
     """The same cell of two studies is one cell: convergence and supervision reuse what the baselines recorded."""
-    tasks = {
-        name: set(STUDIES[name].tasks("laptop")) for name in ("baselines", "convergence", "supervision", "vocabulary")
-    }
-    assert {t for t in tasks["convergence"] if t.kind == "agents"} <= tasks["baselines"]
-    shared = tasks["supervision"] & tasks["baselines"]
+    plan = {name: set(STUDIES[name].plan(LAPTOP)) for name in ("baselines", "convergence", "supervision", "vocabulary")}
+    assert {t for t in plan["convergence"] if t.kind == "agents"} <= plan["baselines"]
+    shared = plan["supervision"] & plan["baselines"]
     methods = ("otf-lam-dino", "lapo-256", "labels-only")
     assert {(t.job.method, t.job.labels) for t in shared} == {(name, labels) for name in methods for labels in (8, 32)}
-    assert {t.job.codes for t in tasks["vocabulary"] & tasks["supervision"]} == {16, 32, 0, 128}
+    assert {t.job.codes for t in plan["vocabulary"] & plan["supervision"]} == {16, 32, 0, 128}
 
 
 def test_the_demo_tells_the_whole_story() -> None:
-    tasks = demo_tasks("demo")
-    assert {task.kind for task in tasks} == {"tokenizers", "lams", "agents"}
-    played = {task.job.method for task in tasks if task.kind == "agents"}
+    plan = plan_demo(get_preset("demo"))
+    assert {planned.kind for planned in plan} == {"tokenizers", "lams", "agents"}
+    played = {planned.job.method for planned in plan if planned.kind == "agents"}
     assert played == {"otf-lam-pixel", "lapo-256", "zero", "random", "expert", "all-actions", "labels-only", "idm"}
 
 
 def test_a_sweep_of_two_jobs_through_submitit(tmp_path: Path) -> None:
     """The very jobs of a cluster, as processes of this machine; a second call finds both."""
     pytest.importorskip("submitit", reason="needs otflam[slurm]")
-    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 2, "submitit", Cluster(hours=0.1, cpus=1, memory=1))
-    tasks = [Task("lams", lams.Job("lapo-128", "cheetah-run-vanilla", seed)) for seed in (0, 1)]
-    run_tasks(site, tasks, "otflam x", Silent())
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 2, "submitit", Cluster(hours=0.1, cpus=1, memory=1))
+    plan = [PlannedCell("lams", lams.Job("lapo-128", "cheetah-run-vanilla", seed)) for seed in (0, 1)]
+    run_cells(site, plan, "otflam x", Silent())
     records = list(read_records(tmp_path / "records", "lam"))
     assert [record["seed"] for record in records] == [0, 1]
-    assert not site.missing(tasks)
+    assert not site.missing(plan)
     began = time.monotonic()
-    run_tasks(site, tasks, "otflam x", Silent())
+    run_cells(site, plan, "otflam x", Silent())
     assert time.monotonic() - began < 1 and list(read_records(tmp_path / "records", "lam")) == records
 
 
 @pytest.mark.campaign
 def test_motion_of_other_digits_is_redrawn(tmp_path: Path) -> None:
     """Figure dcs_transfer, with tokenizers that are trained for it if there are none."""
-    site = Site(tmp_path, tmp_path / "records", "tiny", 1)
     image = np.zeros((28, 28), np.uint8)
     image[6:22, 10:18] = 255
     np.savez(tmp_path / "digits.npz", images=[image] * 10, labels=np.arange(10, dtype=np.uint8))
     for name, split in zip(DIGITS, ("train", "transfer"), strict=True):
         config = MovingMNIST(split=split, sequences=21, digits=str(tmp_path / "digits.npz"))
         make_moving_mnist(config, tmp_path / "data" / name)
-    path = draw_transfer(site, DIGITS)
+    path = draw_transfer(Lab(tmp_path, TINY), DIGITS)
     assert path.name == "mnist-train-to-mnist-transfer.png" and len(list((tmp_path / "tokenizers").iterdir())) == 2
     with Image.open(path) as picture:
         assert min(picture.size) > 200 and np.asarray(picture.convert("L")).std() > 10
@@ -137,9 +136,9 @@ def test_slurm_where_there_is_none_is_told(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None:
-    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 2)
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 2)
     jobs = [agents.Job("lapo-256", "cheetah-run-noisy", 1, seed) for seed in (0, 1)]
-    lines = list(estimate_work(site, [Task("agents", job) for job in jobs], lambda done, total: None))
+    lines = list(estimate_work(site, [PlannedCell("agents", job) for job in jobs], lambda done, total: None))
     assert lines[0] == "2 cells, 0 recorded, 2 to do" and not list(tmp_path.iterdir())
     assert "cheetah-run-noisy" in lines[1]
     rows = {line[:28].strip(): line[28:].split() for line in lines[3:-1]}
@@ -147,7 +146,7 @@ def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None
     assert {name: row[0] for name, row in rows.items()} == {
         "collect": "2", "lam lapo-256": "1", "latents lapo-256": "1", "clone": "2", "decoder": "2", "play": "2",
     }  # fmt: skip
-    steps = preset("tiny").policy.clone.steps
+    steps = TINY.policy.clone.steps
     assert rows["clone"][1] == str(2 * steps) and rows["play"][1] == str(2 * 2 * 2 * 24)
     assert re.search(r"about [\d.]+ hours of one core.* and [\d.]+ GB", lines[-1])
 
@@ -155,7 +154,7 @@ def test_a_dry_run_tells_time_and_disk_and_makes_nothing(tmp_path: Path) -> None
 def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(2)
     threadpool_limits(2, user_api="blas")
-    calibration = Calibration(tmp_path, tmp_path, "tiny")
+    calibration = Calibration(tmp_path, Lab(tmp_path, TINY))
     assert torch.get_num_threads() == 1
     assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
     cost = calibration.cost("lam lapo-128")
@@ -164,29 +163,29 @@ def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("otflam.experiments.calibration.LARGE", 4)
     monkeypatch.setattr("otflam.experiments.calibration.SMALL", 2)
     (tmp_path / "again").mkdir()
-    other = Calibration(tmp_path / "again", tmp_path, "tiny").cost("lam lapo-128")
+    other = Calibration(tmp_path / "again", Lab(tmp_path, TINY)).cost("lam lapo-128")
     assert other.seconds > cost.seconds / 2
 
 
 def test_what_is_trained_already_costs_nothing(tmp_path: Path) -> None:
     """Only the cells' own work is left; weights that are not here are told and do not stop the rest."""
-    site = Site(tmp_path / "root", tmp_path / "records", "tiny", 1)
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1)
     job = lams.Job("lapo-128", "cheetah-run-noisy")
-    run_tasks(site, [Task("lams", job)], "otflam x", Silent())
-    other = Site(tmp_path / "root", tmp_path / "elsewhere", "tiny", 1)
-    assert other.missing([Task("lams", job)]) == [0] and not list(pieces_of(other, Task("lams", job)))
-    dino = Task("lams", lams.Job("otf-lam-dino", "cheetah-run-noisy"))
-    assert site.missing([Task("lams", job), dino]) == [1]
-    failed = run_tasks(site, [Task("lams", job), dino], "otflam x", Silent())
+    run_cells(site, [PlannedCell("lams", job)], "otflam x", Silent())
+    other = Site(Lab(tmp_path / "root", TINY), tmp_path / "elsewhere", 1)
+    assert other.missing([PlannedCell("lams", job)]) == [0] and not list(pieces_of(other.lab, PlannedCell("lams", job)))
+    dino = PlannedCell("lams", lams.Job("otf-lam-dino", "cheetah-run-noisy"))
+    assert site.missing([PlannedCell("lams", job), dino]) == [1]
+    failed = run_cells(site, [PlannedCell("lams", job), dino], "otflam x", Silent())
     assert len(failed) == 1 and "no DINOv2 weights" in failed[str(dino.job)]
 
 
 def test_every_kind_of_work_is_estimated(tmp_path: Path) -> None:
-    site = Site(tmp_path, tmp_path, "laptop", 2)
-    tasks = STUDIES["all"].tasks("laptop")
-    kinds = {piece.kind for task in tasks for piece in pieces_of(site, task)}
-    assert {f"lam {name}" for name in lams.methods("laptop")} | {"lam lapo-64", "dino features", "probes"} <= kinds
-    once = {piece for task in tasks for piece in pieces_of(site, task)}
+    lab = Lab(tmp_path, LAPTOP)
+    plan = STUDIES["all"].plan(LAPTOP)
+    kinds = {piece.kind for planned in plan for piece in pieces_of(lab, planned)}
+    assert {f"lam {name}" for name in lams.methods(LAPTOP)} | {"lam lapo-64", "dino features", "probes"} <= kinds
+    once = {piece for planned in plan for piece in pieces_of(lab, planned)}
     assert len({piece.key for piece in once}) == len(once), "equal keys cost the same"
 
 

@@ -18,7 +18,7 @@ from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import ablations, factor_metrics, mutual_information, perplexity, reconstruction
 from otflam.motion.config import MotionConfig
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer.api import Tokenizer
 from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_tokenizer, motion_clips, train_tokenizer
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
@@ -113,7 +113,7 @@ def test_decoders(shape: str, reference: int) -> None:
 
 
 def test_the_paper_preset_is_the_public_model_and_takes_steps() -> None:
-    config = preset("paper").tokenizer
+    config = get_preset("paper").tokenizer
     model = build_tokenizer(config)
     # 292,675 in the public code with K=64, less a projection for its warm-up, less the codebook, here no parameter.
     assert sum(p.numel() for p in model.parameters()) == 292_675 - (32 * 64 + 64 + 64 * 64 + 64) - 64 * 32
@@ -143,7 +143,7 @@ def test_wide_frames_get_a_wider_grid(otf: OTF) -> None:
 
 
 def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
-    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=120, lr=5e-3, log_every=20)
+    train = dataclasses.replace(get_preset("tiny").tokenizer_training, steps=120, lr=5e-3, log_every=20)
     out = tmp_path / "tokenizer"
     rows: list[dict[str, float]] = []
     model = train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out, TrainProgress(log=rows.append))
@@ -228,22 +228,22 @@ def test_reconstruction_against_numpy(store: Store, otf: OTF) -> None:
 def test_monolithic_vectors_speak(store: Store, tmp_path: Path) -> None:
     """The codes of a monolithic latent must differ between samples, or it would be no fair opponent."""
     model = dataclasses.replace(SMALL, method="monolithic", whole=32)
-    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=60, lr=3e-3)
+    train = dataclasses.replace(get_preset("tiny").tokenizer_training, steps=60, lr=3e-3)
     trained = train_tokenizer(store, [0, 1], model, train, Hardware(), tmp_path / "whole")
     metrics = reconstruction(trained, motion_clips(store, model, [2, 3]))
     assert metrics["bits_per_token"] > 0.3 and metrics["shuffled_nmse"] > 1.02 * metrics["nmse"]
 
 
 def test_options_survive_the_change_to_digits() -> None:
-    chosen = preset("laptop")
-    asked = dataclasses.replace(chosen.tokenizer, motion=MotionConfig(order=2), method="monolithic")
-    model = rebase(asked, chosen.tokenizer, chosen.digit_tokenizer)
+    laptop = get_preset("laptop")
+    asked = dataclasses.replace(laptop.tokenizer, motion=MotionConfig(order=2), method="monolithic")
+    model = rebase(asked, laptop.tokenizer, laptop.digit_tokenizer)
     assert (model.motion, model.method) == (MotionConfig(order=2, stride=1), "monolithic")
     assert (model.channels, model.grid, model.patch) == (1, 16, 8)
 
 
 def test_codes_are_never_learned_without_steps(store: Store, tmp_path: Path) -> None:
-    train = dataclasses.replace(preset("tiny").tokenizer_training, steps=3)
+    train = dataclasses.replace(get_preset("tiny").tokenizer_training, steps=3)
     with pytest.raises(UserError, match="3 steps with a warm-up of 3"):
         train_tokenizer(store, [0], SMALL, train, Hardware(), tmp_path / "run")
 

@@ -20,7 +20,7 @@ from otflam.core.train import TrainProgress, fit, launch, rate_at
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 WEIGHTS = {"error": 1.0}
 
@@ -48,7 +48,7 @@ class Numbers:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return collect_episodes(preset("tiny").collection, tmp_path_factory.mktemp("train") / "data", workers=1)
+    return collect_episodes(get_preset("tiny").collection, tmp_path_factory.mktemp("train") / "data", workers=1)
 
 
 def config(**changes: object) -> TrainConfig:

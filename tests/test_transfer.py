@@ -18,11 +18,11 @@ from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import reconstruction, spread, strangers
 from otflam.evaluate.names import CONTROL
 from otflam.evaluate.transfer import transfer_metrics
-from otflam.experiments.studies import STUDIES, demo_tasks
+from otflam.experiments.studies import STUDIES, plan_demo
 from otflam.experiments.tokenizers import plan
 from otflam.lam.otf_lam import OTFConfig
 from otflam.motion.config import MotionConfig
-from otflam.presets import PRESETS, preset
+from otflam.presets import PRESETS, Preset, get_preset
 from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 from otflam.tokenizer.model import MotionAutoencoder
@@ -44,7 +44,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def tokenizer(digits: Store) -> MotionAutoencoder:
     """One that has seen a few batches, so that its codes differ."""
     torch.manual_seed(0)
-    config = dataclasses.replace(preset("tiny").digit_tokenizer, grid=4, warmup=1)
+    config = dataclasses.replace(get_preset("tiny").digit_tokenizer, grid=4, warmup=1)
     model, clips = build_tokenizer(config), motion_clips(digits, config)
     for step in range(4):
         model(clips.batch(16, 0, step))
@@ -95,8 +95,8 @@ def test_sizes_are_recorded_and_told(digits: Store, tokenizer: MotionAutoencoder
     assert transfer_metrics(tokenizer, clips, clips)["parameters"] == size(tokenizer)
     page = re.sub(r"\s+", " ", (ROOT / "docs" / "methods" / "otf.md").read_text())
     for method in ("otf", "monolithic"):
-        chosen = preset("laptop")
-        models = [dataclasses.replace(base, method=method) for base in (chosen.tokenizer, chosen.digit_tokenizer)]
+        laptop = get_preset("laptop")
+        models = [dataclasses.replace(base, method=method) for base in (laptop.tokenizer, laptop.digit_tokenizer)]
         control, drawn = (size(build_tokenizer(model)) for model in models)
         assert f"{control:,} parameters on control frames and {drawn:,} on digits" in page
         told = [f"{number / 1e6:.{1 if number > 1e6 else 2}f} M" for number in (control, drawn)]
@@ -107,24 +107,25 @@ def size(model: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def motions(name: str, source: str) -> set[MotionConfig]:
-    return {task.job.model.motion for task in STUDIES["pictures"].tasks(name) if task.job.source == source}
+def motions(preset: Preset, source: str) -> set[MotionConfig]:
+    return {each.job.model.motion for each in STUDIES["pictures"].plan(preset) if each.job.source == source}
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_pictures_show_the_motion_that_latent_actions_are_learned_from(name: str) -> None:
-    told = {config.motion for config in preset(name).lam.values() if isinstance(config, OTFConfig)}
-    assert motions(name, CONTROL[0]) == told == {preset(name).tokenizer.motion}
-    assert motions(name, "mnist-train") == {preset(name).digit_tokenizer.motion}
+    preset = get_preset(name)
+    told = {config.motion for config in preset.lam.values() if isinstance(config, OTFConfig)}
+    assert motions(preset, CONTROL[0]) == told == {preset.tokenizer.motion}
+    assert motions(preset, "mnist-train") == {preset.digit_tokenizer.motion}
 
 
-def test_the_pictured_motion_follows_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pictured_motion_follows_the_preset() -> None:
     for order in (1, 2):
         motion = MotionConfig(order=order)
-        tokenizer = dataclasses.replace(preset("tiny").tokenizer, motion=motion)
-        monkeypatch.setitem(PRESETS, "other", dataclasses.replace(preset("tiny"), tokenizer=tokenizer))
-        assert motions("other", CONTROL[0]) == {motion}
-        words = [task for task in demo_tasks("other") if task.kind == "tokenizers"]
-        assert {task.job.model.method for task in words} == {"otf", "monolithic"}
-        assert {task.job.model.motion for task in words} == {motion}
-    assert {job.model.motion.order for job in plan("laptop", "transfer")} == {1, 2}, "Table 1 has both"
+        tokenizer = dataclasses.replace(get_preset("tiny").tokenizer, motion=motion)
+        other = dataclasses.replace(get_preset("tiny"), tokenizer=tokenizer)
+        assert motions(other, CONTROL[0]) == {motion}
+        models = [planned.job.model for planned in plan_demo(other) if planned.kind == "tokenizers"]
+        assert {model.method for model in models} == {"otf", "monolithic"}
+        assert {model.motion for model in models} == {motion}
+    assert {job.model.motion.order for job in plan(get_preset("laptop"), "transfer")} == {1, 2}, "Table 1 has both"

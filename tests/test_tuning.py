@@ -13,14 +13,15 @@ from otflam.evaluate.control import EVALUATION, VALIDATION
 from otflam.evaluate.names import GROUNDED, REFERENCES, TUNED
 from otflam.evaluate.results import chosen_steps
 from otflam.experiments import agents, tuning
+from otflam.experiments.datasets import Lab
 from otflam.policy.config import way_of
-from otflam.presets import preset, steps_on_labels
+from otflam.presets import get_preset, steps_on_labels
 
-LAPTOP = preset("laptop")
+LAPTOP = get_preset("laptop")
 
 
 def test_every_row_has_as_many_trials() -> None:
-    jobs = tuning.plan("laptop", "tuning")
+    jobs = tuning.plan(LAPTOP, "tuning")
     trials = Counter((job.method, job.data, job.labels) for job in jobs)
     assert set(trials.values()) == {len(LAPTOP.trials)} and {job.seed for job in jobs} == {0}
     assert {labels for _, _, labels in trials} == set(LAPTOP.compared)
@@ -47,7 +48,7 @@ def test_steps_go_where_the_labels_are() -> None:
     assert steps_on_labels(chosen, "lapo-256", 8) == steps_on_labels(chosen, "lapo-256", 32) == 800
     assert [steps_on_labels(chosen, "hilam", labels) for labels in (2, 8, 32)] == [700, 700, 900]
     assert steps_on_labels(chosen, "hilam+finetune", 8) is None
-    assert steps_on_labels(preset("paper"), "lapo-256", 32) == 5000  # by the paper's own table
+    assert steps_on_labels(get_preset("paper"), "lapo-256", 32) == 5000  # by the paper's own table
     config = LAPTOP.policy
     assert config.with_steps("decode", 7).decode.steps == 7 and config.with_steps("labels-only", 7).clone.steps == 7
     assert config.with_steps("finetune", 7).finetune.steps == 7 and config.with_steps("all-actions", 7) == config
@@ -58,7 +59,8 @@ def test_steps_go_where_the_labels_are() -> None:
 
 @pytest.mark.parametrize("method", ["labels-only", "idm"])
 def test_a_trial_plays_on_validation_seeds(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = dataclasses.replace(preset("tiny").collection, episodes=8, noise=0.5)
+    lab = Lab(tmp_path, get_preset("tiny"))
+    plan = dataclasses.replace(lab.preset.collection, episodes=8, noise=0.5)
     collect_episodes(plan, tmp_path / "data" / "cheetah-run-noisy", 1)
     seeds, whole = [], tuning.play
 
@@ -68,7 +70,7 @@ def test_a_trial_plays_on_validation_seeds(method: str, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(tuning, "play", watched)
     job = agents.Job(method, "cheetah-run-noisy", 1, 0, steps=3)
-    assert len(tuning.measure(tmp_path, "tiny", job)["returns"]) == tuning.EPISODES
+    assert len(tuning.measure(lab, job)["returns"]) == tuning.EPISODES
     assert seeds == [VALIDATION] and VALIDATION != EVALUATION
-    cells = [tuning.cell(tmp_path, "tiny", dataclasses.replace(job, steps=steps)) for steps in (3, 4)]
+    cells = [tuning.cell(lab, dataclasses.replace(job, steps=steps)) for steps in (3, 4)]
     assert cells[0].config_hash != cells[1].config_hash and cells[0].extra["steps"] == 3

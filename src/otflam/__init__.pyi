@@ -16,7 +16,7 @@ from otflam.lam import (
     register_method as register_method,
 )
 from otflam.policy import Agent as Agent, load as load, load_agent as load_agent
-from otflam.presets import preset as preset
+from otflam.presets import get_preset as get_preset
 from otflam.tokenizer import Tokenizer as Tokenizer
 
 __version__: str

@@ -222,14 +222,14 @@ PAPER = Preset(
 PRESETS = {each.name: each for each in (TINY, DEMO, LAPTOP, PAPER)}
 
 
-def preset(name: str) -> Preset:
+def get_preset(name: str) -> Preset:
     return PRESETS[require_name("preset", name, PRESETS)]
 
 
-def steps_on_labels(chosen: Preset, method: str, labels: int) -> int | None:
+def steps_on_labels(preset: Preset, method: str, labels: int) -> int | None:
     """How long a row of the tables is trained on labelled actions; None: as its training says."""
     way = way_of(method)
     for name in (method, way):
-        if budgets := chosen.steps.get(name):
+        if budgets := preset.steps.get(name):
             return budgets[min(budgets, key=lambda budget: abs(math.log2(budget / max(labels, 1))))]
-    return chosen.labels.get(labels) if PARTS.get(way) == "decode" else None
+    return preset.labels.get(labels) if PARTS.get(way) == "decode" else None

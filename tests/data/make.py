@@ -11,10 +11,10 @@ from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.lam.train import train_lam
 from otflam.policy.train import Task, train_agent
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-TINY, CPU = preset("tiny"), Hardware(accelerator="cpu")
+TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
 
 
 def short(training: TrainConfig) -> TrainConfig:

@@ -12,7 +12,7 @@ from otflam.commands.base import Workers, describe, required
 from otflam.core import READ_ONLY, default_workers
 from otflam.data import Collection, MovingMNIST, VideoImport
 from otflam.envs import Difficulty, Quality, Split
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report import Progress, say
 
 
@@ -30,7 +30,7 @@ class Collect:
 
     @classmethod
     def defaults(cls, name: str) -> Collect:
-        plan = preset(name).collection
+        plan = get_preset(name).collection
         plan = dataclasses.replace(plan, world=required(plan.world, "task"))
         return required(cls(plan, Path(), preset=name), "out")
 
@@ -193,7 +193,7 @@ class DataMNIST:
 
     @classmethod
     def defaults(cls, name: str) -> DataMNIST:
-        return required(cls(Path(), preset(name).mnist, name), "out")
+        return required(cls(Path(), get_preset(name).mnist, name), "out")
 
     def run(self) -> None:
         from otflam.data import make_moving_mnist

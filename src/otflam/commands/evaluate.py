@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report import say
 
 
@@ -54,7 +54,7 @@ class EvaluateAlignment:
         from otflam.data import Store
         from otflam.evaluate import finite, judge_extractor, load_extractor
 
-        train = preset(self.preset).policy.seeded(self.seed).decode
+        train = get_preset(self.preset).policy.seeded(self.seed).decode
         extractor = load_extractor(self.extractor)
         found = judge_extractor(Store(self.data), extractor, self.labels, self.seed, self.probed, train)
         for name, value in found.items():

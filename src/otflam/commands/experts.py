@@ -11,7 +11,7 @@ import tyro
 from otflam.commands.base import required
 from otflam.core import read_json, write_json
 from otflam.envs import Recipe
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report import Progress, say
 
 
@@ -31,7 +31,7 @@ class ExpertTrain:
 
     @classmethod
     def defaults(cls, name: str) -> ExpertTrain:
-        return required(cls("", preset(name).expert, preset=name), "task")
+        return required(cls("", get_preset(name).expert, preset=name), "task")
 
     def run(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL

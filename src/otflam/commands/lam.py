@@ -12,7 +12,7 @@ import tyro
 from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.lam import METHODS, Base, Method
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report import Progress, say
 
 
@@ -38,8 +38,8 @@ class LamTrain:
 
     @classmethod
     def defaults(cls, name: str) -> LamTrain:
-        chosen = preset(name)
-        model, training = chosen.lam[cls.method], chosen.lam_training[cls.method]
+        preset = get_preset(name)
+        model, training = preset.lam[cls.method], preset.lam_training[cls.method]
         command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
         for asked in ("data", "out", "tokenizer", "low"):
             command = required(command, asked) if hasattr(command, asked) else command
@@ -100,8 +100,8 @@ class OnMotionAndFeatures(OnMotion):
 
     @classmethod
     def more(cls, name: str) -> dict[str, Any]:
-        chosen = preset(name)
-        return {"episodes": chosen.featured, "online": chosen.featured == 0}
+        preset = get_preset(name)
+        return {"episodes": preset.featured, "online": preset.featured == 0}
 
     def run(self) -> None:
         from otflam.data import Store

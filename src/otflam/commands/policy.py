@@ -14,7 +14,7 @@ from otflam.commands.base import NO_PREFIX, Workers, backbone_of, required
 from otflam.core import Hardware, UserError, default_workers
 from otflam.envs import Split
 from otflam.policy import PARTS, PolicyConfig, way_of
-from otflam.presets import preset, steps_on_labels
+from otflam.presets import get_preset, steps_on_labels
 from otflam.report import Progress, say
 
 
@@ -40,10 +40,10 @@ class Training:
         from otflam.data import Store
         from otflam.policy import Task
 
-        chosen, way, config = preset(self.preset), way_of(row), self.config.seeded(self.seed)
+        preset, way, config = get_preset(self.preset), way_of(row), self.config.seeded(self.seed)
         part = PARTS.get(way, "clone")
-        if getattr(self.config, part) == getattr(chosen.policy, part):  # what the user says counts
-            config = config.with_steps(way, steps_on_labels(chosen, row, self.labels))
+        if getattr(self.config, part) == getattr(preset.policy, part):  # what the user says counts
+            config = config.with_steps(way, steps_on_labels(preset, row, self.labels))
         return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar.part)
 
     def most(self) -> int:
@@ -94,7 +94,7 @@ class PolicyTrain(Training):
 
     @classmethod
     def defaults(cls, name: str) -> PolicyTrain:
-        command = cls(preset(name).policy, Path(), preset=name)
+        command = cls(get_preset(name).policy, Path(), preset=name)
         for asked in ("lam", "data", "out"):
             command = required(command, asked)
         return command
@@ -123,7 +123,7 @@ class PolicyReference(Training):
 
     @classmethod
     def defaults(cls, name: str) -> PolicyReference:
-        command = cls(preset(name).policy, Path(), preset=name)
+        command = cls(get_preset(name).policy, Path(), preset=name)
         for asked in ("kind", "data", "out"):
             command = required(command, asked)
         return command

@@ -27,10 +27,10 @@ class Report:
     """Which records: tiny, demo, laptop or paper."""
 
     def run(self) -> None:
-        from otflam.presets import preset
+        from otflam.presets import get_preset
         from otflam.report import make_page
 
-        preset(self.preset)  # an unknown name gets a suggestion
+        get_preset(self.preset)  # an unknown name gets a suggestion
         own = self.runs / "records"
         records = self.records or (own if own.is_dir() else RECORDS)
         page = make_page(self.runs, records, self.preset, self.out, say)

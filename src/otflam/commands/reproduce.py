@@ -35,7 +35,8 @@ class Reproduce:
     cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
 
     def run(self) -> None:
-        from otflam.experiments import STUDIES, Site, check_failures, estimate_work, run_tasks
+        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, run_cells
+        from otflam.presets import get_preset
         from otflam.report import draw_figures, study_tables
 
         if not self.name:
@@ -43,23 +44,20 @@ class Reproduce:
                 say(f"{name:12} {study.about}")
             return
         study = STUDIES[require_name("study", self.name, STUDIES)]
-        root = self.root or Path("runs") / self.preset
-        site = Site(root, self.records, self.preset, self.workers, self.launcher, self.cluster)
-        tasks = study.tasks(self.preset)
+        lab = Lab(self.root or Path("runs") / self.preset, get_preset(self.preset))
+        site, plan = Site(lab, self.records, self.workers, self.launcher, self.cluster), study.plan(lab.preset)
         if self.dry_run:
             with Progress("calibrate", "parts") as bar:
-                lines = list(estimate_work(site, tasks, bar.part("calibrate", "parts")))
+                lines = list(estimate_work(site, plan, bar.part("calibrate", "parts")))
             for line in lines:
                 say(line)
             return
         with Progress(f"{self.name} ({self.preset})", "cells") as bar:
-            failed = run_tasks(
-                site, tasks, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name)
-            )
+            failed = run_cells(site, plan, f"otflam reproduce {self.name} --preset {self.preset}", Bars(bar, self.name))
         for table in study_tables(self.name, self.records, self.preset):
             say(table)
-        for path in study.draw(site):
+        for path in study.draw(lab):
             say(f"wrote {path}")
-        for drawn in draw_figures(self.records, self.preset, root / "figures"):
+        for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
             say(f"wrote {drawn.png}")
         check_failures(failed)

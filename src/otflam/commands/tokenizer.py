@@ -13,7 +13,7 @@ import tyro
 
 from otflam.commands.base import checked_share, describe, required
 from otflam.core import Hardware, TrainConfig, UserError
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.report import Progress, say
 from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 
@@ -81,7 +81,7 @@ class TokenizerTrain(Training):
 
     @classmethod
     def defaults(cls, name: str) -> TokenizerTrain:
-        return cls.of(name, preset(name).tokenizer, preset(name).tokenizer_training)
+        return cls.of(name, get_preset(name).tokenizer, get_preset(name).tokenizer_training)
 
     def run(self) -> None:
         from otflam.core import TrainProgress, leave
@@ -94,9 +94,9 @@ class TokenizerTrain(Training):
         rows: list[dict[str, float]] = []
         model, train = self.model, self.train
         if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
-            chosen = preset(self.preset)
-            model = rebase(model, chosen.tokenizer, chosen.digit_tokenizer)
-            train = rebase(train, chosen.tokenizer_training, chosen.digit_training)
+            preset = get_preset(self.preset)
+            model = rebase(model, preset.tokenizer, preset.digit_tokenizer)
+            train = rebase(train, preset.tokenizer_training, preset.digit_training)
         with Progress(f"train {model.method} tokenizer", "steps", quiet=not self.first) as bar:
 
             def log(row: dict[str, float]) -> None:
@@ -126,7 +126,7 @@ class TokenizerTrainFrames(Training):
 
     @classmethod
     def defaults(cls, name: str) -> TokenizerTrainFrames:
-        return cls.of(name, preset(name).frame_tokenizer, preset(name).frame_training)
+        return cls.of(name, get_preset(name).frame_tokenizer, get_preset(name).frame_training)
 
     def run(self) -> None:
         from otflam.core import TrainProgress

@@ -36,9 +36,10 @@ class Demo:
 
     def run(self) -> None:
         from otflam.experiments import run_demo
+        from otflam.presets import get_preset
 
         with Progress("demo", "cells") as bar:
-            for line in run_demo(self.out, self.preset, self.workers, Bars(bar, "demo")):
+            for line in run_demo(self.out, get_preset(self.preset), self.workers, Bars(bar, "demo")):
                 bar.end()
                 say(line)
 

@@ -73,7 +73,7 @@ def _read_csv(path: Path) -> tuple[tuple[str, ...], dict[str, Labels]]:
     rows: dict[str, dict[int, list[float]]] = {}
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
-        header = [cell.strip() for cell in next(reader, [])]
+        header = [field.strip() for field in next(reader, [])]
         if header[:2] != ["video", "frame"] or len(header) < 3:
             raise UserError(f"{path} begins with {','.join(header)!r}", "its first line must be video,frame,NAME,...")
         for cells in filter(None, reader):

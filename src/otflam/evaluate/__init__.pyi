@@ -3,23 +3,20 @@ from otflam.evaluate.alignment import (
     aligned_columns as aligned_columns,
     episodes_of as episodes_of,
     motion_column as motion_column,
-    ridge_guess as ridge_guess,
 )
 from otflam.evaluate.ceilings import (
     CEILINGS_VERSION as CEILINGS_VERSION,
-    Known as Known,
-    in_units as in_units,
     read_ceilings as read_ceilings,
-    scored as scored,
+    read_innovations as read_innovations,
 )
 from otflam.evaluate.codes import (
     CODES_VERSION as CODES_VERSION,
-    MOVING as MOVING,
+    Tally as Tally,
     factor_metrics as factor_metrics,
     mean_energy as mean_energy,
+    normalised_error as normalised_error,
     patch_kmeans_nmse as patch_kmeans_nmse,
     reconstruction as reconstruction,
-    spread as spread,
 )
 from otflam.evaluate.control import (
     CONTROL_VERSION as CONTROL_VERSION,
@@ -33,7 +30,6 @@ from otflam.evaluate.control import (
 )
 from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_extractor as load_extractor
 from otflam.evaluate.innovation import (
-    INNOVATION as INNOVATION,
     INNOVATION_VERSION as INNOVATION_VERSION,
     innovation_column as innovation_column,
 )
@@ -64,7 +60,7 @@ from otflam.evaluate.names import (
     task_of as task_of,
     world_of as world_of,
 )
-from otflam.evaluate.probes import mlp_guess as mlp_guess, read_actions as read_actions
+from otflam.evaluate.probes import read_actions as read_actions
 from otflam.evaluate.records import (
     Cell as Cell,
     Metrics as Metrics,

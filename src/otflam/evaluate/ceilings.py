@@ -1,6 +1,7 @@
-"""What could be read of actions at best: from the true states before and after, and from frames with all labels.
+"""What is read of actions' innovation, and what could be read of actions at best: from the true states before and
+after, and from frames with all labels.
 
-Without them nobody can tell whether an R² of 0.1 is little or all there is.
+Without the latter nobody can tell whether an R² of 0.1 is little or all there is.
 
 Axes: n transitions, a actions.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core import Hardware, device_of
+from otflam.core import Hardware, TrainConfig, device_of
 from otflam.data import Store
 from otflam.evaluate.alignment import Table, episodes_of, r2_score, ridge_guess
 from otflam.evaluate.innovation import INNOVATION, innovation_column
@@ -74,6 +75,33 @@ def read_ceilings(
     return found
 
 
+def read_innovations(
+    known: Store, latents: Store, motion: Store, labelled: Episodes, probes: Episodes, last: int, train: TrainConfig
+) -> dict[str, float | list[float]]:
+    """Read from latents and from raw motion with few labels."""
+    outputs, truths = (episodes_of(known, INNOVATION, part, last) for part in (labelled, probes))
+    rows, unseen = (episodes_of(latents, "latents", part, last) for part in (labelled, probes))
+    moved, later = (episodes_of(motion, "motion", part, last) for part in (labelled, probes))
+    found = scored("innovation_r2_motion", ridge_guess(moved, outputs, np.concatenate(later)), truths)
+    return found | both_scored("innovation", "", rows, outputs, unseen, truths, train)
+
+
+def both_scored(
+    kind: str,
+    source: str,
+    inputs: list[Table],
+    outputs: list[Table],
+    unseen: list[Table],
+    truths: list[Table],
+    train: TrainConfig,
+) -> dict[str, float | list[float]]:
+    """What is read linearly and with a small network."""
+    rows, space = np.concatenate(unseen), LatentSpace.of(np.concatenate(outputs))
+    guess, _, _ = mlp_guess(space, inputs, outputs, rows, np.concatenate(truths), train)
+    linear = scored(f"{kind}_r2{source}", ridge_guess(inputs, outputs, rows), truths)
+    return linear | scored(f"{kind}_mlp_r2{source}", in_units(space, guess), truths)
+
+
 def from_states(
     kind: str, known: Known, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
 ) -> dict[str, float | list[float]]:
@@ -83,10 +111,7 @@ def from_states(
         for part in (pool, probes)
     )
     outputs, truths = known.of(pool, 1), known.of(probes, 1)
-    found = scored(f"{kind}_r2_states", ridge_guess(inputs, outputs, np.concatenate(unseen)), truths)
-    space, truth = LatentSpace.of(np.concatenate(outputs)), np.concatenate(truths)
-    guess, _, _ = mlp_guess(space, inputs, outputs, np.concatenate(unseen), truth, config.decode)
-    return found | scored(f"{kind}_mlp_r2_states", in_units(space, guess), truths)
+    return both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
 
 
 def from_frames(

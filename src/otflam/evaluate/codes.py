@@ -13,13 +13,16 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from otflam.data import Clips
-from otflam.tokenizer import OTF, MotionAutoencoder, bits_per_token, code_weights, count_codes, kmeans, overlap
+from otflam.motion import motion
+from otflam.tokenizer import OTF, MotionAutoencoder, Seen, bits_per_token, code_weights, count_codes, kmeans, overlap
 
 CODES_VERSION = 2
 """Bump when the results of this file would change."""
 BATCH = 64
 MOVING = 0.25
 """A patch moves if its energy is at least this share of the mean energy of patches."""
+NOISE = 1 / 255
+"""Deviation of pixels in which nothing is seen to move."""
 
 
 def spread(clips: Clips, count: int) -> np.ndarray:
@@ -85,6 +88,56 @@ def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500
         "overlap": mean_overlap(tokenizer.codebook.vectors[place.sum(0) > 0]),
         "resets": float(tokenizer.codebook.resets),
     }
+
+
+@torch.inference_mode()
+def normalised_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
+    """Error of the motion redrawn on a few evenly spaced clips, all at once: the nMSE of a model in training."""
+    tokenizer.eval()
+    frame, signal = tokenizer.observe(clips.gather(spread(clips, count)))
+    error = (tokenizer.redraw(tokenizer.encode(signal), frame) - signal).square().sum() / signal.square().sum()
+    tokenizer.train()
+    return float(error)
+
+
+class Tally:
+    """What the codes of a video have in common, counted while it is watched."""
+
+    def __init__(self, tokenizer: OTF) -> None:
+        self.patches, self.floor = 0, noise_energy(tokenizer)
+        self.error = self.energy = self.moved = 0.0
+        self.codes = np.zeros(tokenizer.codes)
+        """How often each code occurs where something moves."""
+
+    def add(self, seen: Seen) -> Float[np.ndarray, "n u v"]:
+        """Count what was seen, and tell how strongly each patch moves, from 0 to 1."""
+        self.patches += seen.codes.size
+        self.error, self.energy = self.error + seen.error, self.energy + float(seen.energy.sum(dtype=np.float64))
+        # What moves is judged by all that was seen so far; noise alone is nothing that moves.
+        share = seen.energy / max(self.energy / self.patches, self.floor / MOVING)
+        strength = ((share - MOVING) / (1 - MOVING)).clip(0, 1)
+        self.moved += float((strength > 0).sum())
+        self.codes += np.bincount(seen.codes[strength > 0], minlength=len(self.codes))
+        return strength
+
+    @property
+    def redrawn(self) -> float:
+        """1 - nMSE: the share of the motion's energy that the codes draw again."""
+        return 1 - self.error / max(self.energy, 1e-12)
+
+    @property
+    def moving(self) -> float:
+        """Share of the patches that move."""
+        return self.moved / self.patches
+
+
+@torch.inference_mode()
+def noise_energy(tokenizer: OTF) -> float:
+    """Mean energy of a patch's motion where nothing moves but the noise of a camera."""
+    random, side = torch.Generator().manual_seed(0), tokenizer.config.grid * tokenizer.config.patch
+    offsets = tokenizer.config.motion.offsets
+    frames = [0.5 + NOISE * torch.randn(1, 3, side, side, generator=random) for _ in offsets]
+    return float(motion(tokenizer.config.motion, frames).square().sum()) / tokenizer.config.grid**2
 
 
 def foreign_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:

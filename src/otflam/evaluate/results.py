@@ -21,14 +21,14 @@ SAME = 1e-6
 """Differences of R² below which two probes learned from the same episodes."""
 
 
-def chosen(folder: Path, experiment: str, size: str) -> Records:
+def chosen(folder: Path, experiment: str, preset: str) -> Records:
     """The records of an experiment at one preset."""
-    return [record for record in read_records(folder, experiment) if record["preset"] == size]
+    return [record for record in read_records(folder, experiment) if record["preset"] == preset]
 
 
-def distracted(folder: Path, experiment: str, size: str) -> Records:
+def distracted(folder: Path, experiment: str, preset: str) -> Records:
     """The same with distractors, each with its task as `base` and with `codes`, 0 for the usual vocabulary."""
-    found = (record for record in chosen(folder, experiment, size) if not record["task"].endswith(VANILLA))
+    found = (record for record in chosen(folder, experiment, preset) if not record["task"].endswith(VANILLA))
     return [record | {"base": task_of(record["task"]), "codes": record.get("codes", 0)} for record in found]
 
 

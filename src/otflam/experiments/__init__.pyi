@@ -1,11 +1,12 @@
-from otflam.experiments.bench import run_bench as run_bench
-from otflam.experiments.campaign_report import (
+from otflam.experiments.bench.run import run_bench as run_bench
+from otflam.experiments.campaign.report import (
     count_tables as count_tables,
     fill_page as fill_page,
     judge_cases as judge_cases,
     list_failures as list_failures,
 )
-from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_tasks as run_tasks
+from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_cells as run_cells
+from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.demo import run_demo as run_demo
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.pictures import draw_predictions_of as draw_predictions_of, draw_vocabulary as draw_vocabulary

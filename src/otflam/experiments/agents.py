@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core import learning_curve, patiently, read_release, stable_hash, to_json, training_seconds, versions
-from otflam.data import Store
 from otflam.evaluate import (
     CONTROL_VERSION,
     EVALUATION,
@@ -24,7 +23,7 @@ from otflam.evaluate import (
     start_metrics,
 )
 from otflam.experiments import lams
-from otflam.experiments.datasets import distracting, recorded_world, redrawn
+from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.lam import METHODS
 from otflam.policy import (
     AGENT_VERSION,
@@ -40,7 +39,7 @@ from otflam.policy import (
     train_reference,
     way_of,
 )
-from otflam.presets import preset, steps_on_labels
+from otflam.presets import Preset, steps_on_labels
 
 SEEDS = (0, 1, 2)
 NEW = 4
@@ -76,40 +75,40 @@ VOCABULARIES = (16, 32, 0, 128)
 """Sizes of the vocabulary; 0: the preset's, which is 64."""
 
 
-def plan(size: str, experiment: str) -> list[Job]:
+def plan(preset: Preset, experiment: str) -> list[Job]:
     """The jobs of an experiment."""
-    return {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}[experiment](size)
+    return {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}[experiment](preset)
 
 
-def plan_supervision(size: str) -> list[Job]:
+def plan_supervision(preset: Preset) -> list[Job]:
     """Every budget of labels: OTF-LAM-DINO with every vocabulary, LAPO-256, and what the labels alone are worth."""
     swept, *others = names.SUPERVISED
     kinds = [(swept, codes) for codes in VOCABULARIES] + [(method, 0) for method in others]
     # Neighbours share neither model nor clone, so that none waits until another has trained it.
-    every = itertools.product(preset(size).labels, SEEDS, distracting(size), kinds)
+    every = itertools.product(preset.labels, SEEDS, distracting(preset), kinds)
     return [Job(method, data, labels, seed, codes) for labels, seed, data, (method, codes) in every]
 
 
-def plan_vocabulary(size: str) -> list[Job]:
+def plan_vocabulary(preset: Preset) -> list[Job]:
     """Every vocabulary at the first budget."""
-    every = itertools.product(SEEDS, distracting(size), names.OURS, VOCABULARIES)
-    return [Job(method, data, preset(size).compared[0], seed, codes) for seed, data, method, codes in every]
+    every = itertools.product(SEEDS, distracting(preset), names.OURS, VOCABULARIES)
+    return [Job(method, data, preset.compared[0], seed, codes) for seed, data, method, codes in every]
 
 
-def plan_control(size: str) -> list[Job]:
+def plan_control(preset: Preset) -> list[Job]:
     """Floors and ceilings everywhere; with distractors what was tuned at all compared budgets, then all other methods;
     without, what tells whether the pipeline is sound.
 
     How returns with distractors grow with labels is the study of supervision.
     """
-    plain, compared = redrawn(size), preset(size).compared
-    every = itertools.product(names.BOUNDS, [*distracting(size), *plain], SEEDS)
+    plain, compared = redrawn(preset), preset.compared
+    every = itertools.product(names.BOUNDS, [*distracting(preset), *plain], SEEDS)
     jobs = [Job(name, data, 0, seed) for name, data, seed in every]
     tuned = [*names.REFERENCES, *names.GROUNDED, *(name + names.FINETUNE for name in names.GROUNDED)]
-    others = [name for name in lams.methods(size) if name not in names.GROUNDED]
+    others = [name for name in lams.methods(preset) if name not in names.GROUNDED]
     others += [name + names.RELABEL for name in RELABELLED]
     for methods, budgets in ((tuned, compared), (others, compared[:1])):
-        every = itertools.product(budgets, methods, SEEDS, distracting(size))
+        every = itertools.product(budgets, methods, SEEDS, distracting(preset))
         jobs += [Job(method, data, labels, seed) for labels, method, seed, data in every]
     every = itertools.product(plain, WITHOUT_DISTRACTORS, SEEDS)
     return jobs + [Job(method, data, compared[-1], seed) for data, method, seed in every]
@@ -127,95 +126,93 @@ def lam_job(job: Job) -> lams.Job:
     return lams.Job(job.method.partition("+")[0], job.data, codes=job.codes)
 
 
-def config_of(size: str, job: Job) -> PolicyConfig:
-    chosen = preset(size)
-    config = chosen.policy.seeded(job.seed)
-    steps = chosen.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
+def config_of(preset: Preset, job: Job) -> PolicyConfig:
+    config = preset.policy.seeded(job.seed)
+    steps = preset.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
     config = dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
-    return config.with_steps(way_of(job.method), job.steps or steps_on_labels(chosen, job.method, job.labels))
+    return config.with_steps(way_of(job.method), job.steps or steps_on_labels(preset, job.method, job.labels))
 
 
-def most(size: str, job: Job) -> int:
+def most(preset: Preset, job: Job) -> int:
     """Episodes to imitate: those with stored features where features are costly, else all."""
-    return preset(size).featured if has_lam(job) and METHODS[lam_job(job).method].features else 0
+    return preset.featured if has_lam(job) and METHODS[lam_job(job).method].features else 0
 
 
-def trained_agent(root: Path, size: str, job: Job) -> tuple[Path, Path]:
+def trained_agent(lab: Lab, job: Job) -> tuple[Path, Path]:
     """The folders of a job's agent and of its clone, trained if they are missing."""
-    facts, stages, _ = agent_facts(root, size, job)
-    key = stable_hash([facts, Store(root / "data" / job.data).hash, stages, versions("torch", "numpy")])
-    out = root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
-    store = Store(root / "data" / job.data)
-    task = Task(store, job.labels or 1, config_of(size, job), preset(size).hardware, out, most(size, job))
+    (facts, stages, _), store, preset = agent_facts(lab, job), lab.store(job.data), lab.preset
+    key = stable_hash([facts, store.hash, stages, versions("torch", "numpy")])
+    out = lab.root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
+    task = Task(store, job.labels or 1, config_of(preset, job), preset.hardware, out, most(preset, job))
     if job.method in (*names.REFERENCES, names.ALL_ACTIONS):
         train_reference(task, job.method)
         return out, out / "clone"
     model = lam_job(job)
-    lam, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
+    lam, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
     # The clone of a model's latents is shared by all budgets and by what goes on from it.
-    shared = root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
+    shared = lab.root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     way = WAYS.get(job.method.removeprefix(model.method), "decode")
     patiently(lambda: train_agent(task, lam, eyes, way, shared))
     return out, out / "clone" if way == "relabel" else shared
 
 
-def measure(root: Path, size: str, job: Job) -> Metrics:
+def measure(lab: Lab, job: Job) -> Metrics:
     """Play with the agent, or with a policy that needs none, whole episodes and stretches; also on new backgrounds."""
-    store = Store(root / "data" / job.data)
-    world, player, parts = recorded_world(root, job.data), job.method, {}
+    preset, world, player, parts = lab.preset, lab.world(job.data), job.method, {}
     if job.method not in names.UNTRAINED:
-        player, clone = trained_agent(root, size, job)
+        player, clone = trained_agent(lab, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
-    seed, episodes, steps = EVALUATION + job.seed, preset(size).evaluated, preset(size).played
-    play_on = partial(play, steps=steps, hardware=preset(size).hardware)
+    seed, episodes, steps = EVALUATION + job.seed, preset.evaluated, preset.played
+    play_on = partial(play, steps=steps, hardware=preset.hardware)
     metrics = dict(return_metrics(play_on(player, world, seed, episodes, 1)))
-    metrics |= start_metrics(player, stretches_of(store, size), preset(size).hardware)
+    metrics |= start_metrics(player, stretches_of(lab, job.data), preset.hardware)
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
             other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW)
-            metrics["return_new_backgrounds"] = float(play_on(player, other, seed, few, 1).mean())
+            metrics["return_new_backgrounds"] = return_metrics(play_on(player, other, seed, few, 1))["return_mean"]
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
         if (folder / "metrics.jsonl").exists():
             metrics[f"{part}_seconds"] = training_seconds(folder)
     if has_lam(job):
         metrics["curve_steps"], metrics["curve_clone"] = learning_curve(parts["clone"], "clone")
-    if (parts.get("decoder", root) / "metrics.jsonl").exists():
+    if (parts.get("decoder", lab.root) / "metrics.jsonl").exists():
         metrics["decoder_steps"], metrics["decoder_mse"] = learning_curve(parts["decoder"], "check/held_out")
     return metrics
 
 
-def stretches_of(store: Store, size: str) -> Stretches:
+def stretches_of(lab: Lab, data: str) -> Stretches:
     """Where short stretches begin: in the episodes that are held out from everything."""
+    store = lab.store(data)
     probes = tuple(int(index) for index in Splits.of(store).probes)
-    return Stretches(store.path, probes, preset(size).stretch)
+    return Stretches(store.path, probes, lab.preset.stretch)
 
 
-def agent_facts(root: Path, size: str, job: Job) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
+def agent_facts(lab: Lab, job: Job) -> tuple[dict[str, Any], dict[str, int], dict[str, Any]]:
     """What decides a job's agent: settings, versions of stages, and what tables name beside them."""
     facts, stages, extra = {}, {}, {}
     if job.method not in names.UNTRAINED:
-        policy = to_json(config_of(size, job))
+        policy = to_json(config_of(lab.preset, job))
         if not job.method.endswith(names.FINETUNE):
             del policy["finetune"]  # decides nothing else
-        facts |= {"policy": policy, "most": most(size, job)}
+        facts |= {"policy": policy, "most": most(lab.preset, job)}
         stages |= {"clone": CLONE_VERSION, "decoder": DECODER_VERSION, "agent": AGENT_VERSION}
     if has_lam(job):
-        model = lams.cell(root, size, lam_job(job))
+        model = lams.cell(lab, lam_job(job))
         facts["lam"], extra = [model.config, model.stages], model.extra
     return facts, stages, extra | {"labels": job.labels}
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
+def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    store, chosen = Store(root / "data" / job.data), preset(size)
-    facts, stages, extra = agent_facts(root, size, job)
-    played = {"episodes": chosen.evaluated, "steps": chosen.played, "stretch": chosen.stretch}
+    store, preset = lab.store(job.data), lab.preset
+    facts, stages, extra = agent_facts(lab, job)
+    played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
     return Cell(
         experiment="control",
         method=job.method,
         task=job.data,
-        preset=size,
+        preset=preset.name,
         seed=job.seed,
         config=facts | played,
         data_hash=store.hash,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import itertools
 
 import numpy as np
 
 from otflam.core import TrainConfig, device_of, patiently
-from otflam.data import Store
 from otflam.evaluate import (
     ALIGNMENT_VERSION,
     Cell,
@@ -19,60 +18,53 @@ from otflam.evaluate import (
 )
 from otflam.experiments import lams
 from otflam.experiments.agents import SEEDS, Job
-from otflam.experiments.datasets import distracting
+from otflam.experiments.datasets import Lab, distracting
 from otflam.policy import DECODER_VERSION, Splits
-from otflam.presets import preset
+from otflam.presets import Preset
 
 PROBED = 16
 """Held-out episodes that probes are tested on."""
 
 
-def plan(size: str, experiment: str) -> list[Job]:
+def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs, one model's after another's."""
-    chosen = preset(size)
-    return [
-        Job(method, data, labels, seed)
-        for data in distracting(size)
-        for method in lams.methods(size)
-        for labels in chosen.labels
-        for seed in SEEDS
-    ]
+    every = itertools.product(distracting(preset), lams.methods(preset), preset.labels, SEEDS)
+    return [Job(method, data, labels, seed) for data, method, labels, seed in every]
 
 
 def needs(job: Job) -> list[str]:
     return lams.needs(lams.Job(job.method, job.data))
 
 
-def measure(root: Path, size: str, job: Job) -> Metrics:
+def measure(lab: Lab, job: Job) -> Metrics:
     """Read actions from latents and from the controls, and distractors from latents."""
-    store, model = Store(root / "data" / job.data), lams.Job(job.method, job.data)
-    folder, eyes = patiently(lambda: lams.trained_lam(root, size, model)), lams.eyes_of(root, size, model)
+    store, model = lab.store(job.data), lams.Job(job.method, job.data)
+    folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
-    used, device = np.concatenate([splits.pool, probes]), device_of(preset(size).hardware)
+    used, device = np.concatenate([splits.pool, probes]), device_of(lab.preset.hardware)
     columns = aligned_columns(store, folder, eyes, splits.unlabelled, used, device=device)
-    found = read_actions(store, columns, labelled, probes, last, probe_config(size, job))
+    found = read_actions(store, columns, labelled, probes, last, probe_config(lab.preset, job))
     everything = episodes_of(columns["latents"], "latents", splits.pool, last)
     probed = episodes_of(columns["latents"], "latents", probes, last)
     return found | leakage_metrics(store, everything, splits.pool, probed, probes, last)
 
 
-def probe_config(size: str, job: Job) -> TrainConfig:
+def probe_config(preset: Preset, job: Job) -> TrainConfig:
     """How the network is trained that reads actions; its steps by what its error asks for."""
-    chosen = preset(size)
-    return chosen.policy.seeded(job.seed).with_steps("decode", chosen.labels[job.labels]).decode
+    return preset.policy.seeded(job.seed).with_steps("decode", preset.labels[job.labels]).decode
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
+def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    model = lams.cell(root, size, lams.Job(job.method, job.data))
+    model = lams.cell(lab, lams.Job(job.method, job.data))
     return Cell(
         experiment="alignment",
         method=job.method,
         task=job.data,
-        preset=size,
+        preset=lab.preset.name,
         seed=job.seed,
-        config={"lam": model.config, "decode": probe_config(size, job), "probed": PROBED},
+        config={"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED},
         data_hash=model.data_hash,
         stages=model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION},
         backgrounds=model.backgrounds,

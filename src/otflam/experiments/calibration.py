@@ -15,10 +15,9 @@ from otflam.core import TrainConfig, TrainProgress, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
 from otflam.experiments import lams
-from otflam.experiments.datasets import collection_of
+from otflam.experiments.datasets import Lab, collection_of
 from otflam.lam import METHODS, label_store, store_features, train_lam
 from otflam.policy import Task, train_agent
-from otflam.presets import preset
 from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
 EPISODES, LENGTH = 4, 100
@@ -44,9 +43,9 @@ class Cost:
 class Calibration:
     """Runs every part shortly in a folder of its own; what one part needs of another is made once."""
 
-    def __init__(self, folder: Path, root: Path, size: str) -> None:
+    def __init__(self, folder: Path, lab: Lab) -> None:
         use_one_thread()  # as cells are run
-        self.folder, self.root, self.size, self.chosen = folder, root, size, preset(size)
+        self.folder, self.lab, self.preset = folder, lab, lab.preset
         self.known: dict[str, Cost] = {}
 
     def cost(self, kind: str) -> Cost:
@@ -58,10 +57,10 @@ class Calibration:
 
     @cached_property
     def store(self) -> Store:
-        plan = dataclasses.replace(collection_of(self.size, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
+        plan = dataclasses.replace(collection_of(self.preset, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
         watch = Watch()
         store = collect_episodes(
-            dataclasses.replace(plan, noise=self.chosen.noise), self.folder / "data", 1, on_frames=watch.step
+            dataclasses.replace(plan, noise=self.preset.noise), self.folder / "data", 1, on_frames=watch.step
         )
         self.known["collect"] = Cost(watch.pace, weigh(store.path) / store.rows)
         return store
@@ -73,7 +72,7 @@ class Calibration:
     def _draw(self, what: str) -> Cost:
         watch, began = Watch(), time.perf_counter()
         if what == "digits":
-            digits = make_moving_mnist(dataclasses.replace(self.chosen.mnist, sequences=21 * 5), self.folder / "digits")
+            digits = make_moving_mnist(dataclasses.replace(self.preset.mnist, sequences=21 * 5), self.folder / "digits")
             return Cost((time.perf_counter() - began) / digits.rows, weigh(digits.path) / digits.rows)
         world = dataclasses.replace(recorded_collection(self.store).world, difficulty="vanilla")
         drawn = render(self.store, world, self.folder / "again", 1, on_frames=watch.step)
@@ -81,12 +80,12 @@ class Calibration:
 
     def _tokenizer(self, what: str) -> Cost:
         if what == "of frames":
-            training, frames = self.chosen.frame_training, self.chosen.frame_tokenizer
+            training, frames = self.preset.frame_training, self.preset.frame_tokenizer
             return self._trained("frames", training, lambda *a: train_frame_tokenizer(self.store, HALF, frames, *a))
         digits = what.endswith("(digits)")
-        config = self.chosen.digit_tokenizer if digits else self.chosen.tokenizer
+        config = self.preset.digit_tokenizer if digits else self.preset.tokenizer
         config = dataclasses.replace(config, method=what.partition(" ")[0], warmup=1)
-        training = self.chosen.digit_training if digits else self.chosen.tokenizer_training
+        training = self.preset.digit_training if digits else self.preset.tokenizer_training
         if digits:
             self.cost("draw digits")
         store = Store(self.folder / "digits") if digits else self.store
@@ -94,7 +93,7 @@ class Calibration:
         return self._trained(name, training, lambda *a: train_tokenizer(store, HALF, config, *a))
 
     def _lam(self, method: str) -> Cost:
-        config, training, base = self.chosen.lam[method], self.chosen.lam_training[method], None
+        config, training, base = self.preset.lam[method], self.preset.lam_training[method], None
         stands_on, low = METHODS[method].base, METHODS[method].low
         if stands_on is not None:
             needed, folder = {
@@ -104,8 +103,8 @@ class Calibration:
             }[stands_on]
             self.cost(needed)
             base = self.folder / str(folder)
-        eyes = lams.eyes_of(self.root, self.size, lams.Job(method, ""))
-        online = eyes is not None and not self.chosen.featured
+        eyes = lams.eyes_of(self.lab, lams.Job(method, ""))
+        online = eyes is not None and not self.preset.featured
 
         def train(*a: Any) -> None:
             short, hardware, out, progress = a
@@ -116,7 +115,7 @@ class Calibration:
         return self._trained(method, training, train)
 
     def _dino(self, rest: str) -> Cost:
-        eyes, began = lams.eyes_of(self.root, self.size, lams.Job("otf-lam-dino", "")), time.perf_counter()
+        eyes, began = lams.eyes_of(self.lab, lams.Job("otf-lam-dino", "")), time.perf_counter()
         if eyes is None:
             return Cost(0.0)
         column = store_features(self.store, eyes, HELD)
@@ -125,7 +124,7 @@ class Calibration:
 
     def _latents(self, method: str) -> Cost:
         self.cost(f"lam {method}")
-        eyes, began = lams.eyes_of(self.root, self.size, lams.Job(method, "")), time.perf_counter()
+        eyes, began = lams.eyes_of(self.lab, lams.Job(method, "")), time.perf_counter()
         column = label_store(self.store, self.folder / method, eyes, [OTHER])
         rows = LENGTH
         return Cost((time.perf_counter() - began) / rows, weigh(column.path) / rows)
@@ -134,7 +133,7 @@ class Calibration:
     def agent(self) -> dict[str, Cost]:
         """A whole agent: what its clone and its decoder cost."""
         self.cost(f"lam {BASELINE}")
-        config, out, watches = self.chosen.policy, self.folder / "agent", {}
+        config, out, watches = self.preset.policy, self.folder / "agent", {}
         scale = config.clone.batch / timed(config.clone.batch)
         # Decoders are small: they are timed as they are.
         decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
@@ -144,7 +143,7 @@ class Calibration:
             watches[name] = Watch()
             return lambda done, total: watches[name].step(1)
 
-        task = Task(self.store, 1, config, self.chosen.hardware, out, on_part=part)
+        task = Task(self.store, 1, config, self.preset.hardware, out, on_part=part)
         train_agent(task, self.folder / BASELINE, None, "decode")
         return {
             name: Cost(watches[name].seconds * times, 0.0, weigh(out / name))
@@ -170,7 +169,7 @@ class Calibration:
         """The cost of a step of a training, which is given its settings and what to call."""
         watch, out = Watch(), self.folder / name
         progress = TrainProgress(lambda done, total: watch.step(0), watch.step)
-        train(shorten(training), self.chosen.hardware, out, progress)
+        train(shorten(training), self.preset.hardware, out, progress)
         return Cost(watch.seconds * training.batch / timed(training.batch), 0.0, weigh(out))
 
 

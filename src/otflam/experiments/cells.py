@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from otflam.core import Cluster, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
 from otflam.evaluate import Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
-from otflam.experiments.datasets import in_rounds, prepare_data
+from otflam.experiments.datasets import Lab, in_rounds, prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
@@ -27,8 +27,8 @@ KINDS: dict[str, ModuleType] = {
 
 
 @dataclass(frozen=True)
-class Task:
-    """A job and the module that knows what to do with it."""
+class PlannedCell:
+    """A cell before it is measured: a job and the kind of module that knows what to do with it."""
 
     kind: str
     job: Any
@@ -42,40 +42,35 @@ class Task:
         """Data sets."""
         return self.module.needs(self.job)
 
+    def cell(self, lab: Lab) -> Cell:
+        """What its record will be of; its data must be there."""
+        return self.module.cell(lab, self.job)
+
 
 @dataclass(frozen=True)
 class Site:
     """Where an experiment runs and what it leaves."""
 
-    root: Path
-    """Data and trained models."""
+    lab: Lab
     records: Path
-    size: str
-    """Name of the preset."""
     workers: int = field(default_factory=default_workers)
     launcher: Literal["local", "slurm", "submitit"] = "local"
     """Processes of this machine, jobs of a cluster, or jobs of submitit on this machine."""
     cluster: Cluster = field(default_factory=Cluster)
 
-    def cell(self, task: Task) -> Cell:
-        return task.module.cell(self.root, self.size, task.job)
-
-    def has(self, data: str) -> bool:
-        return (self.root / "data" / data / "meta.json").exists()
-
-    def missing(self, tasks: list[Task]) -> list[int]:
-        """Tasks without a valid record; where a task's data are missing one cannot know."""
-        known = {name: self.has(name) for task in tasks for name in task.needs}
+    def missing(self, plan: list[PlannedCell]) -> list[int]:
+        """Cells without a valid record; where a cell's data are missing one cannot know."""
+        known = {name: self.lab.has(name) for planned in plan for name in planned.needs}
         return [
             number
-            for number, task in enumerate(tasks)
-            if not all(known[name] for name in task.needs) or not self.recorded(task)
+            for number, planned in enumerate(plan)
+            if not all(known[name] for name in planned.needs) or not self.recorded(planned)
         ]
 
-    def recorded(self, task: Task) -> bool:
-        """Whether a task has a valid record; one that lacks something, such as weights, says so when it is run."""
+    def recorded(self, planned: PlannedCell) -> bool:
+        """Whether a cell has a valid record; one that lacks something, such as weights, says so when it is run."""
         try:
-            return find_record(self.records, self.cell(task)) is not None
+            return find_record(self.records, planned.cell(self.lab)) is not None
         except UserError:
             return False
 
@@ -85,7 +80,7 @@ class Site:
             return run_jobs(make_worker, arguments, jobs, self.workers)
         executor = "slurm" if self.launcher == "slurm" else "local"
         return submit_jobs(
-            make_worker, arguments, jobs, self.workers, self.cluster, self.root / "jobs", executor=executor
+            make_worker, arguments, jobs, self.workers, self.cluster, self.lab.root / "jobs", executor=executor
         )
 
 
@@ -110,14 +105,14 @@ class Listener(Protocol):
         ...
 
 
-def run_tasks(site: Site, tasks: list[Task], command: str, told: Listener) -> dict[str, str]:
-    """Work off the tasks that have no valid record yet; those that fail come back with what went wrong."""
-    prepare(site, tasks, told)
-    missing = site.missing(tasks)
-    told.start(len(tasks) - len(missing), len(tasks))
+def run_cells(site: Site, plan: list[PlannedCell], command: str, told: Listener) -> dict[str, str]:
+    """Work off the cells that have no valid record yet; those that fail come back with what went wrong."""
+    prepare(site, plan, told)
+    missing = site.missing(plan)
+    told.start(len(plan) - len(missing), len(plan))
     failed, began = {}, time.monotonic()
-    for number, problem in site.launch(Worker, (site, tasks, command), missing):
-        name = str(tasks[number].job)
+    for number, problem in site.launch(Worker, (site, plan, command), missing):
+        name = str(plan[number].job)
         if problem is not None:
             failed[name] = problem
         told.finished(name, time.monotonic() - began, problem)
@@ -134,14 +129,14 @@ def check_failures(failed: dict[str, str]) -> None:
         )
 
 
-def prepare(site: Site, tasks: list[Task], told: Listener) -> None:
+def prepare(site: Site, plan: list[PlannedCell], told: Listener) -> None:
     """Make the data sets that are missing."""
-    names = list(dict.fromkeys(name for task in tasks for name in task.needs))
+    names = list(dict.fromkeys(name for planned in plan for name in planned.needs))
     if site.launcher == "local":
         for name in names:
-            prepare_data(site.root, site.size, name, site.workers, told.data(name), told.frames)
+            prepare_data(site.lab, name, site.workers, told.data(name), told.frames)
         return
-    for now in in_rounds([name for name in names if not site.has(name)]):
+    for now in in_rounds([name for name in names if not site.lab.has(name)]):
         for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
             if problem is not None:
                 raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")
@@ -155,7 +150,7 @@ class Preparer:
 
     def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
         try:
-            prepare_data(self.site.root, self.site.size, self.names[index], default_workers())
+            prepare_data(self.site.lab, self.names[index], default_workers())
         except UserError as error:
             return str(error)
         return None
@@ -164,16 +159,16 @@ class Preparer:
 class Worker:
     """One process that works off cells on one thread."""
 
-    def __init__(self, site: Site, tasks: list[Task], command: str) -> None:
+    def __init__(self, site: Site, plan: list[PlannedCell], command: str) -> None:
         use_one_thread()
-        self.site, self.tasks, self.command = site, tasks, command
+        self.site, self.plan, self.command = site, plan, command
 
     def __call__(self, index: int, tick: Callable[[], None]) -> str | None:
-        """Leave a job's record, or say what went wrong."""
-        task, began = self.tasks[index], time.monotonic()
+        """Leave a cell's record, or say what went wrong."""
+        planned, lab, began = self.plan[index], self.site.lab, time.monotonic()
         try:
-            metrics = task.module.measure(self.site.root, self.site.size, task.job)
-            write_record(self.site.records, self.site.cell(task), metrics, time.monotonic() - began, self.command)
+            metrics = planned.module.measure(lab, planned.job)
+            write_record(self.site.records, planned.cell(lab), metrics, time.monotonic() - began, self.command)
         except Exception as error:  # whatever it is, the other cells are worth having
             logging.getLogger(__name__).debug("a cell failed", exc_info=True)
             return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"

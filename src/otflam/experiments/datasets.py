@@ -1,25 +1,44 @@
-"""The data sets of the recorded experiments, made when they are missing."""
+"""Where recorded experiments keep what they make, and their data sets, made when they are missing."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from otflam.data import Collection, Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.envs import World
 from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA
-from otflam.presets import preset
+from otflam.presets import Preset
 
 
-def distracting(size: str) -> list[str]:
+@dataclass(frozen=True)
+class Lab:
+    """Where the experiments of one preset keep their data and trained models."""
+
+    root: Path
+    preset: Preset
+
+    def has(self, data: str) -> bool:
+        return (self.root / "data" / data / "meta.json").exists()
+
+    def store(self, data: str) -> Store:
+        return Store(self.root / "data" / data)
+
+    def world(self, data: str) -> World:
+        """The world that a data set was recorded in."""
+        return recorded_collection(self.store(data)).world
+
+
+def distracting(preset: Preset) -> list[str]:
     """The data sets from which latent actions and policies are learned."""
-    return [task + NOISY if preset(size).noise else task for task in CONTROL]
+    return [task + NOISY if preset.noise else task for task in CONTROL]
 
 
-def redrawn(size: str) -> list[str]:
+def redrawn(preset: Preset) -> list[str]:
     """The same without distractors."""
-    return [data + VANILLA for data in distracting(size)]
+    return [data + VANILLA for data in distracting(preset)]
 
 
 def in_rounds(names: list[str]) -> list[list[str]]:
@@ -27,35 +46,27 @@ def in_rounds(names: list[str]) -> list[list[str]]:
     return [[name for name in names if name.endswith(VANILLA) == second] for second in (False, True)]
 
 
-def recorded_world(root: Path, name: str) -> World:
-    """The world that a data set was recorded in."""
-    return recorded_collection(Store(root / "data" / name)).world
-
-
 def prepare_data(
-    root: Path,
-    size: str,
+    lab: Lab,
     name: str,
     workers: int,
     on_start: Callable[[int, int], None] = lambda done, total: None,
     on_frames: Callable[[int], None] = lambda frames: None,
 ) -> Store:
-    """The data set of a name at a preset's size."""
-    chosen, out = preset(size), root / "data" / name
+    """The data set of a name at the preset's size."""
+    out = lab.root / "data" / name
     if name in DIGITS:
         split = "train" if name == "mnist-train" else "transfer"
-        return make_moving_mnist(dataclasses.replace(chosen.mnist, split=split), out)
+        return make_moving_mnist(dataclasses.replace(lab.preset.mnist, split=split), out)
     if name.endswith(VANILLA):
-        source = prepare_data(root, size, name.removesuffix(VANILLA), workers, on_start, on_frames)
+        source = prepare_data(lab, name.removesuffix(VANILLA), workers, on_start, on_frames)
         world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
         return render(source, world, out, workers, on_start, on_frames)
-    return collect_episodes(collection_of(size, name), out, workers, on_start, on_frames)
+    return collect_episodes(collection_of(lab.preset, name), out, workers, on_start, on_frames)
 
 
-def collection_of(size: str, name: str) -> Collection:
+def collection_of(preset: Preset, name: str) -> Collection:
     """How a data set with distractors is collected."""
-    chosen = preset(size)
-    plan = dataclasses.replace(
-        chosen.collection, world=dataclasses.replace(chosen.collection.world, task=name.removesuffix(NOISY))
-    )
-    return dataclasses.replace(plan, noise=chosen.noise, seed=plan.seed + 1) if name.endswith(NOISY) else plan
+    world = dataclasses.replace(preset.collection.world, task=name.removesuffix(NOISY))
+    plan = dataclasses.replace(preset.collection, world=world)
+    return dataclasses.replace(plan, noise=preset.noise, seed=plan.seed + 1) if name.endswith(NOISY) else plan

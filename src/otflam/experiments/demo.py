@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from otflam.data import Store
 from otflam.evaluate import CONTROL, read_records
-from otflam.experiments.cells import Listener, Site, check_failures, run_tasks
-from otflam.experiments.studies import demo_tasks, draw_vocabularies
+from otflam.experiments.cells import Listener, Site, check_failures, run_cells
+from otflam.experiments.datasets import Lab
+from otflam.experiments.studies import draw_vocabularies, plan_demo
+from otflam.presets import Preset
 from otflam.report import contact_sheet, make_page
 
 
-def run_demo(out: Path, size: str, workers: int, told: Listener) -> Iterator[str]:
+def run_demo(out: Path, preset: Preset, workers: int, told: Listener) -> Iterator[str]:
     """Tell the story, a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
-    site = Site(out, out / "records", size, workers)
-    tasks = demo_tasks(size)
-    failed = run_tasks(site, tasks, f"otflam demo --preset {size}", told)
-    for name in dict.fromkeys(name for task in tasks for name in task.needs):
-        store = Store(out / "data" / name)
+    lab, plan, records = Lab(out, preset), plan_demo(preset), out / "records"
+    failed = run_cells(Site(lab, records, workers), plan, f"otflam demo --preset {preset.name}", told)
+    for name in dict.fromkeys(name for planned in plan for name in planned.needs):
+        store = lab.store(name)
         returns = [episode["return"] for episode in store.episodes]
         sheet = contact_sheet(store, out / f"{name}.png", f"{name}, {store.rows} frames")
         yield f"{name}: {len(store)} episodes, {store.rows} frames, return {sum(returns) / len(returns):.0f}: {sheet}"
-    for path in draw_vocabularies(site, CONTROL):
+    for path in draw_vocabularies(lab, CONTROL):
         yield f"picture: {path}"
-    yield from numbers_that_matter(site.records)
-    yield f"the report, to open in a browser: {make_page(out, site.records, size, out / 'report')}"
+    yield from numbers_that_matter(records)
+    yield f"the report, to open in a browser: {make_page(out, records, preset.name, out / 'report')}"
     check_failures(failed)
 
 

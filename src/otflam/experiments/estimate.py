@@ -14,11 +14,11 @@ from otflam.data import DEFAULT_SEQUENCES, SHARES
 from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
 from otflam.experiments import agents, lams, tuning
 from otflam.experiments.calibration import Calibration, Cost
-from otflam.experiments.cells import Site, Task
-from otflam.experiments.datasets import collection_of
+from otflam.experiments.cells import PlannedCell, Site
+from otflam.experiments.datasets import Lab, collection_of
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
 from otflam.lam import METHODS
-from otflam.presets import preset
+from otflam.presets import Preset
 
 PROBE_SECONDS = 6.0
 """All probes of one cell of alignment, measured at laptop size; hardly anything beside the rest."""
@@ -41,19 +41,19 @@ class Piece:
     """Steps, frames or probes."""
 
 
-def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], None]) -> Iterator[str]:
+def estimate_work(site: Site, plan: list[PlannedCell], on_part: Callable[[int, int], None]) -> Iterator[str]:
     """Lines that tell what is missing, its time and its disk."""
-    missing = [tasks[number] for number in site.missing(tasks)]
-    yield f"{len(tasks)} cells, {len(tasks) - len(missing)} recorded, {len(missing)} to do"
-    if away := {name for task in missing for name in task.needs if not site.has(name)}:
+    missing = [plan[number] for number in site.missing(plan)]
+    yield f"{len(plan)} cells, {len(plan) - len(missing)} recorded, {len(missing)} to do"
+    if away := {name for planned in missing for name in planned.needs if not site.lab.has(name)}:
         yield f"not here yet: {', '.join(sorted(away))}; records of them count as missing until they are made"
     if not missing:
         return
-    pieces = dict.fromkeys(piece for task in missing for piece in pieces_of(site, task))
+    pieces = dict.fromkeys(piece for planned in missing for piece in pieces_of(site.lab, planned))
     kinds = list(dict.fromkeys(piece.kind for piece in pieces))
     costs: dict[str, Cost | None] = {}
     with tempfile.TemporaryDirectory() as folder:
-        calibration = Calibration(Path(folder), site.root, site.size)
+        calibration = Calibration(Path(folder), site.lab)
         for number, kind in enumerate(kinds):
             try:
                 costs[kind] = Cost(PROBE_SECONDS) if kind == "probes" else calibration.cost(kind)
@@ -80,95 +80,93 @@ def estimate_work(site: Site, tasks: list[Task], on_part: Callable[[int, int], N
     )
 
 
-def pieces_of(site: Site, task: Task) -> Iterator[Piece]:
-    """Everything that a task needs and that may have to be made."""
-    size, job = site.size, task.job
-    for name in task.needs:
-        if not site.has(name):
-            yield from data_pieces(size, name)
-    if task.kind == "tokenizers":
-        yield from tokenizer_pieces(site, job.source, job.model, job.seed)
-    elif task.kind == "lams":
-        yield from lam_pieces(site, job)
-    elif task.kind in ("alignments", "innovations"):
+def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
+    """Everything that a cell needs and that may have to be made."""
+    preset, kind, job = lab.preset, planned.kind, planned.job
+    for name in planned.needs:
+        if not lab.has(name):
+            yield from data_pieces(preset, name)
+    if kind == "tokenizers":
+        yield from tokenizer_pieces(lab, job.source, job.model, job.seed)
+    elif kind == "lams":
+        yield from lam_pieces(lab, job)
+    elif kind in ("alignments", "innovations"):
         model = lams.Job(job.method, job.data)
-        yield from lam_pieces(site, model)
-        yield label_piece(size, model, HELD_OUT)
-        yield Piece(task, "probes", 1)
-        if task.kind == "innovations":  # two networks that read from frames, for all cells of a data set
-            yield Piece((job.data, "ceilings"), "clone", 2 * preset(size).policy.clone.steps)
+        yield from lam_pieces(lab, model)
+        yield label_piece(preset, model, HELD_OUT)
+        yield Piece(planned, "probes", 1)
+        if kind == "innovations":  # two networks that read from frames, for all cells of a data set
+            yield Piece((job.data, "ceilings"), "clone", 2 * preset.policy.clone.steps)
     else:
-        yield from agent_pieces(site, job)
-        steps = tuning.EPISODES * (preset(size).played or EPISODE) if task.kind == "tuning" else played(size, job)
-        yield Piece((job, task.kind), "play", steps)
+        yield from agent_pieces(lab, job)
+        steps = tuning.EPISODES * (preset.played or EPISODE) if kind == "tuning" else played(preset, job)
+        yield Piece((job, kind), "play", steps)
 
 
-def data_pieces(size: str, name: str) -> Iterator[Piece]:
-    chosen = preset(size)
+def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
     if name in DIGITS:
-        yield Piece(name, "draw digits", (chosen.mnist.sequences or DEFAULT_SEQUENCES["train"]) * chosen.mnist.frames)
+        yield Piece(name, "draw digits", (preset.mnist.sequences or DEFAULT_SEQUENCES["train"]) * preset.mnist.frames)
         return
     if name.endswith(VANILLA):
-        yield from data_pieces(size, name.removesuffix(VANILLA))
-    yield Piece(name, "draw again" if name.endswith(VANILLA) else "collect", frames(size))
+        yield from data_pieces(preset, name.removesuffix(VANILLA))
+    yield Piece(name, "draw again" if name.endswith(VANILLA) else "collect", frames(preset))
 
 
-def frames(size: str) -> int:
+def frames(preset: Preset) -> int:
     """Frames of a data set of one task."""
-    plan = collection_of(size, "")
+    plan = collection_of(preset, "")
     return plan.episodes * (plan.steps or EPISODE)
 
 
-def tokenizer_pieces(site: Site, source: str, model: Any, seed: int) -> Iterator[Piece]:
-    if site.has(source) and finished(tokenizer_folder(site.root, site.size, source, model, seed)):
+def tokenizer_pieces(lab: Lab, source: str, model: Any, seed: int) -> Iterator[Piece]:
+    if lab.has(source) and finished(tokenizer_folder(lab, source, model, seed)):
         return
     kind = f"tokenizer {model.method}" + (" (digits)" if source in DIGITS else "")
-    yield Piece(("tokenizer", source, model, seed), kind, training_of(site.size, source, seed).steps)
+    yield Piece(("tokenizer", source, model, seed), kind, training_of(lab.preset, source, seed).steps)
 
 
 def finished(folder: Path) -> bool:
     return (folder / "model.safetensors").exists()
 
 
-def lam_pieces(site: Site, job: lams.Job) -> Iterator[Piece]:
+def lam_pieces(lab: Lab, job: lams.Job) -> Iterator[Piece]:
     """A latent action model and what it stands on."""
-    size, chosen = site.size, preset(site.size)
+    preset = lab.preset
     try:
-        if all(site.has(name) for name in lams.needs(job)) and finished(lams.lam_folder(site.root, size, job)):
+        if all(lab.has(name) for name in lams.needs(job)) and finished(lams.lam_folder(lab, job)):
             return
     except UserError:  # without its weights nobody knows; the calibration will say so
         pass
     method = METHODS[job.method]
     if method.base == "motion tokenizer":
-        yield from tokenizer_pieces(site, lams.vocabulary(job), lams.tokenizer_of(size, job), job.seed)
+        yield from tokenizer_pieces(lab, lams.vocabulary(job), lams.tokenizer_of(preset, job), job.seed)
     if method.base == "frame tokenizer":
-        yield Piece(("frames", job.data), "tokenizer of frames", chosen.frame_training.steps)
-    if method.features and chosen.featured:
-        share = (chosen.featured + lams.HELD_OUT) / chosen.collection.episodes
-        yield Piece(("features", job.data), "dino features", share * frames(size))
+        yield Piece(("frames", job.data), "tokenizer of frames", preset.frame_training.steps)
+    if method.features and preset.featured:
+        share = (preset.featured + lams.HELD_OUT) / preset.collection.episodes
+        yield Piece(("features", job.data), "dino features", share * frames(preset))
     if method.low:
-        yield from lam_pieces(site, lams.low_of(job))
-    yield Piece(job, f"lam {job.method}", lams.training_for(size, job).steps)
+        yield from lam_pieces(lab, lams.low_of(job))
+    yield Piece(job, f"lam {job.method}", lams.training_for(preset, job).steps)
 
 
-def label_piece(size: str, job: lams.Job, share: float) -> Piece:
+def label_piece(preset: Preset, job: lams.Job, share: float) -> Piece:
     """Latents of a share of the frames."""
-    return Piece(("latents", job, share), f"latents {job.method}", share * frames(size))
+    return Piece(("latents", job, share), f"latents {job.method}", share * frames(preset))
 
 
-def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
+def agent_pieces(lab: Lab, job: agents.Job) -> Iterator[Piece]:
     """An agent and what it plays."""
-    size = site.size
-    config, relabelled = agents.config_of(size, job), job.method.endswith(RELABEL)
+    config, relabelled = agents.config_of(lab.preset, job), job.method.endswith(RELABEL)
     if relabelled or job.method in (IDM, LABELS_ONLY, ALL_ACTIONS):
         inverse = (config.inverse or config.clone).steps if job.method == IDM else 0
         yield Piece((job, "clone"), "clone", config.clone.steps + inverse)
     if agents.has_lam(job):
         model = agents.lam_job(job)
-        yield from lam_pieces(site, model)
+        yield from lam_pieces(lab, model)
         # Where features are stored, latents of the episodes that a model was trained on cost next to nothing.
-        if not (METHODS[model.method].features and preset(size).featured):
-            yield label_piece(size, model, 1 - HELD_OUT)
+        if not (METHODS[model.method].features and lab.preset.featured):
+            yield label_piece(lab.preset, model, 1 - HELD_OUT)
         if not relabelled:
             yield Piece((model, job.seed, "clone"), "clone", config.clone.steps)
         if job.method.endswith(FINETUNE):
@@ -177,10 +175,9 @@ def agent_pieces(site: Site, job: agents.Job) -> Iterator[Piece]:
             yield Piece((job, "decoder"), "decoder", config.decode.steps)
 
 
-def played(size: str, job: agents.Job) -> int:
+def played(preset: Preset, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
-    chosen = preset(size)
     again = not job.data.endswith(VANILLA) and job.method not in UNTRAINED
-    episodes = chosen.evaluated + again * -(-chosen.evaluated // agents.NEW)
-    held_out = round(chosen.collection.episodes * SHARES[2])
-    return episodes * (chosen.played or EPISODE) + held_out * (chosen.collection.steps or EPISODE)
+    episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW)
+    held_out = round(preset.collection.episodes * SHARES[2])
+    return episodes * (preset.played or EPISODE) + held_out * (preset.collection.steps or EPISODE)

@@ -14,19 +14,19 @@ import numpy as np
 from otflam.core import TrainConfig, UserError, patiently, read_json, stable_hash, to_json, training_seconds, versions
 from otflam.data import Store, split_episodes
 from otflam.evaluate import BASELINE, CONTROL, NOISY, Cell
-from otflam.experiments.datasets import distracting, redrawn
+from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, load_lam, low_level, train_lam
-from otflam.presets import preset
+from otflam.presets import Preset
 from otflam.tokenizer import TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
 
 COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
 
 
-def methods(size: str) -> list[str]:
+def methods(preset: Preset) -> list[str]:
     """The methods that are compared."""
-    return [name for name in preset(size).lam if name not in low_level()]
+    return [name for name in preset.lam if name not in low_level()]
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Job:
         return f"{self.method} on {self.data}, seed {self.seed}"
 
 
-def plan(size: str, experiment: str) -> list[Job]:
+def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds, every = distracting(size), preset(size).lam
+    worlds, every = distracting(preset), preset.lam
     jobs = [Job(method, data) for data in worlds for method in every]
     # The others are a control.
-    jobs += [Job(method, data) for data in redrawn(size) for method in every if not METHODS[method].costly]
+    jobs += [Job(method, data) for data in redrawn(preset) for method in every if not METHODS[method].costly]
     # What action noise is good for: the same without it.
     return jobs + [Job(method, task) for task in CONTROL if task not in worlds for method in COMPARED]
 
@@ -62,14 +62,11 @@ def vocabulary(job: Job) -> str:
     return job.data.replace(NOISY, "")
 
 
-def tokenizer_of(size: str, job: Job) -> TokenizerConfig:
+def tokenizer_of(preset: Preset, job: Job) -> TokenizerConfig:
     """The motion tokenizer of a job's model."""
-    chosen = preset(size).tokenizer
-    return (
-        chosen
-        if not job.codes
-        else dataclasses.replace(chosen, codebook=dataclasses.replace(chosen.codebook, codes=job.codes))
-    )
+    usual = preset.tokenizer
+    codes = job.codes or usual.codebook.codes
+    return dataclasses.replace(usual, codebook=dataclasses.replace(usual.codebook, codes=codes))
 
 
 @cache
@@ -84,9 +81,9 @@ def backbone(root: Path, pixels: int) -> Backbone:
         ) from None
 
 
-def eyes_of(root: Path, size: str, job: Job) -> Backbone | None:
+def eyes_of(lab: Lab, job: Job) -> Backbone | None:
     """The backbone that a job's model needs, if it needs one."""
-    return backbone(root, preset(size).lam[job.method].size) if METHODS[job.method].features else None
+    return backbone(lab.root, lab.preset.lam[job.method].size) if METHODS[job.method].features else None
 
 
 def stride_of(folder: Path) -> int:
@@ -94,46 +91,46 @@ def stride_of(folder: Path) -> int:
     return load_lam(folder)[0].offsets[-1]
 
 
-def split(size: str, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
+def split(preset: Preset, job: Job, store: Store) -> tuple[np.ndarray, np.ndarray]:
     """Episodes to train on and to watch the health on; where features are costly, fewer train."""
     train, held = split_episodes(store, SHARE, 1 - SHARE)
     if METHODS[job.method].features:
-        train = train[: preset(size).featured or None]
+        train = train[: preset.featured or None]
     return train, held[:HELD_OUT]
 
 
-def training_for(size: str, job: Job) -> TrainConfig:
-    return dataclasses.replace(preset(size).lam_training[job.method], seed=job.seed)
+def training_for(preset: Preset, job: Job) -> TrainConfig:
+    return dataclasses.replace(preset.lam_training[job.method], seed=job.seed)
 
 
-def lam_folder(root: Path, size: str, job: Job) -> Path:
+def lam_folder(lab: Lab, job: Job) -> Path:
     """Where a job's model is, or will be."""
-    known = cell(root, size, job)
+    known = cell(lab, job)
     key = stable_hash([job.method, known.config, known.data_hash, known.stages, versions("torch", "numpy")])
-    return root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
+    return lab.root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
 
 
-def trained_lam(root: Path, size: str, job: Job) -> Path:
+def trained_lam(lab: Lab, job: Job) -> Path:
     """The folder of a job's model, trained if it is missing."""
-    chosen, store = preset(size), Store(root / "data" / job.data)
-    config, training, out = chosen.lam[job.method], training_for(size, job), lam_folder(root, size, job)
+    preset, store = lab.preset, lab.store(job.data)
+    config, training, out = preset.lam[job.method], training_for(preset, job), lam_folder(lab, job)
     kind = METHODS[job.method].base
-    base = None if kind is None else BASES[kind].trained(root, size, job)
-    eyes = eyes_of(root, size, job)
-    online = eyes is not None and not chosen.featured  # features of that many frames would fill any disk
-    parts = split(size, job, store)
-    train_lam(job.method, store, parts, config, training, chosen.hardware, out, base, eyes, online)
+    base = None if kind is None else BASES[kind].trained(lab, job)
+    eyes = eyes_of(lab, job)
+    online = eyes is not None and not preset.featured  # features of that many frames would fill any disk
+    parts = split(preset, job, store)
+    train_lam(job.method, store, parts, config, training, preset.hardware, out, base, eyes, online)
     return out
 
 
-def trained_frames(root: Path, size: str, job: Job) -> Path:
+def trained_frames(lab: Lab, job: Job) -> Path:
     """The folder of the frame tokenizer that a job's model works on, trained if it is missing."""
-    chosen, store = preset(size), Store(root / "data" / job.data)
-    training = dataclasses.replace(chosen.frame_training, seed=job.seed)
-    facts = [chosen.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
-    out = root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
+    preset, store = lab.preset, lab.store(job.data)
+    training = dataclasses.replace(preset.frame_training, seed=job.seed)
+    facts = [preset.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
+    out = lab.root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
-    patiently(lambda: train_frame_tokenizer(store, episodes, chosen.frame_tokenizer, training, chosen.hardware, out))
+    patiently(lambda: train_frame_tokenizer(store, episodes, preset.frame_tokenizer, training, preset.hardware, out))
     return out
 
 
@@ -142,66 +139,64 @@ def low_of(job: Job) -> Job:
     return dataclasses.replace(job, method=METHODS[job.method].low)
 
 
-def motion_facts(root: Path, size: str, job: Job) -> dict[str, Any]:
+def motion_facts(lab: Lab, job: Job) -> dict[str, Any]:
     source = vocabulary(job)
     facts: dict[str, Any] = {
-        "tokenizer": [to_json(tokenizer_of(size, job)), to_json(training_of(size, source, job.seed))]
+        "tokenizer": [to_json(tokenizer_of(lab.preset, job)), to_json(training_of(lab.preset, source, job.seed))]
     }
-    return facts if source == job.data else facts | {"vocabulary": Store(root / "data" / source).hash}
+    return facts if source == job.data else facts | {"vocabulary": lab.store(source).hash}
 
 
 @dataclass(frozen=True)
 class TrainedBase:
     """How experiments come by what a method stands on."""
 
-    trained: Callable[[Path, str, Job], Path]
+    trained: Callable[[Lab, Job], Path]
     """Its folder; it is trained if it is missing."""
-    facts: Callable[[Path, str, Job], dict[str, Any]]
+    facts: Callable[[Lab, Job], dict[str, Any]]
     """What decides it."""
 
 
 BASES: dict[Base, TrainedBase] = {
     "motion tokenizer": TrainedBase(
-        lambda root, size, job: trained(root, size, vocabulary(job), tokenizer_of(size, job), job.seed)[1],
+        lambda lab, job: trained(lab, vocabulary(job), tokenizer_of(lab.preset, job), job.seed)[1],
         motion_facts,
     ),
     "frame tokenizer": TrainedBase(
         trained_frames,
-        lambda root, size, job: {
-            "tokenizer": [to_json(preset(size).frame_tokenizer), to_json(preset(size).frame_training)]
-        },
+        lambda lab, job: {"tokenizer": [to_json(lab.preset.frame_tokenizer), to_json(lab.preset.frame_training)]},
     ),
     "latent action model": TrainedBase(
-        lambda root, size, job: patiently(lambda: trained_lam(root, size, low_of(job))),
-        lambda root, size, job: {"low": cell(root, size, low_of(job)).config},
+        lambda lab, job: patiently(lambda: trained_lam(lab, low_of(job))),
+        lambda lab, job: {"low": cell(lab, low_of(job)).config},
     ),
 }
 
 
-def measure(root: Path, size: str, job: Job) -> dict[str, float]:
-    folder = patiently(lambda: trained_lam(root, size, job))
+def measure(lab: Lab, job: Job) -> dict[str, float]:
+    folder = patiently(lambda: trained_lam(lab, job))
     health = read_json(folder / "health.json", "train it again")
     numbers = {name: value for name, value in health.items() if name != "verdict"}
     return numbers | {"train_seconds": training_seconds(folder)}
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
+def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    chosen, store = preset(size), Store(root / "data" / job.data)
-    method, config = METHODS[job.method], chosen.lam[job.method]
-    facts = {"model": to_json(config), "train": to_json(training_for(size, job)), "share": SHARE}
-    facts |= {"episodes": [len(part) for part in split(size, job, store)]}
+    preset, store = lab.preset, lab.store(job.data)
+    method, config = METHODS[job.method], preset.lam[job.method]
+    facts = {"model": to_json(config), "train": to_json(training_for(preset, job)), "share": SHARE}
+    facts |= {"episodes": [len(part) for part in split(preset, job, store)]}
     if method.base is not None:
-        facts |= BASES[method.base].facts(root, size, job)
+        facts |= BASES[method.base].facts(lab, job)
     extra: dict[str, Any] = {"codes": job.codes} if job.codes else {}
     if method.features:
-        eyes = backbone(root, config.size)
+        eyes = backbone(lab.root, config.size)
         facts["backbone"], extra["backbone"] = eyes.hash, eyes.name
     return Cell(
         experiment="lam",
         method=job.method,
         task=job.data,
-        preset=size,
+        preset=preset.name,
         seed=job.seed,
         config=facts,
         data_hash=store.hash,

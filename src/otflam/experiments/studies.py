@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otflam.core import use_one_thread
-from otflam.data import Store
 from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES
 from otflam.experiments import tokenizers
-from otflam.experiments.cells import KINDS, Site, Task
-from otflam.experiments.datasets import distracting
+from otflam.experiments.cells import KINDS, PlannedCell
+from otflam.experiments.datasets import Lab, distracting
 from otflam.experiments.pictures import draw_vocabulary
-from otflam.presets import preset
+from otflam.presets import Preset
 from otflam.report import draw_strips
 from otflam.tokenizer import load_tokenizer, motion_clips
+
+Plan = Callable[[Preset], list[PlannedCell]]
 
 
 @dataclass(frozen=True)
@@ -23,132 +24,132 @@ class Study:
     """One of the paper's results."""
 
     about: str
-    tasks: Callable[[str], list[Task]]
-    """The cells of a preset."""
-    draw: Callable[[Site], Iterator[Path]] = lambda site: iter(())
+    plan: Plan
+    """Its cells at a preset."""
+    draw: Callable[[Lab], Iterator[Path]] = lambda lab: iter(())
     """Pictures that need more than records."""
 
 
-def planned(kind: str, experiment: str) -> Callable[[str], list[Task]]:
-    """All jobs of an experiment."""
-    return lambda size: [Task(kind, job) for job in KINDS[kind].plan(size, experiment)]
+def every(kind: str, experiment: str) -> Plan:
+    """All cells of an experiment."""
+    return lambda preset: [PlannedCell(kind, job) for job in KINDS[kind].plan(preset, experiment)]
 
 
-def baseline_tasks(size: str) -> list[Task]:
+def plan_baselines(preset: Preset) -> list[PlannedCell]:
     """Models first, so that no policy waits for one."""
-    return planned("lams", "lam")(size) + planned("agents", "control")(size)
+    return every("lams", "lam")(preset) + every("agents", "control")(preset)
 
 
-def convergence_tasks(size: str) -> list[Task]:
+def plan_convergence(preset: Preset) -> list[PlannedCell]:
     """Curves of cloning, and of decoding at every budget."""
-    worlds, main, first = distracting(size), GROUNDED, preset(size).compared[0]
-    cloned = [task for task in planned("agents", "control")(size) if task.job.labels == first]
+    worlds, main, first = distracting(preset), GROUNDED, preset.compared[0]
+    cloned = [planned for planned in every("agents", "control")(preset) if planned.job.labels == first]
     return [
-        task
-        for task in planned("alignments", "alignment")(size) + cloned
-        if task.job.data in worlds and task.job.method in main
+        planned
+        for planned in every("alignments", "alignment")(preset) + cloned
+        if planned.job.data in worlds and planned.job.method in main
     ]
 
 
-def picture_tasks(size: str) -> list[Task]:
+def plan_pictures(preset: Preset) -> list[PlannedCell]:
     """The tokenizers that pictures are drawn with: of the motion that the preset's own have."""
-    tasks, chosen = planned("tokenizers", "transfer")(size), preset(size)
-    shown = {CONTROL[0]: chosen.tokenizer.motion, DIGITS[0]: chosen.digit_tokenizer.motion}
-    return [task for task in tasks if task.job.seed == 0 and task.job.model.motion == shown[task.job.source]]
+    shown = {CONTROL[0]: preset.tokenizer.motion, DIGITS[0]: preset.digit_tokenizer.motion}
+    plan = every("tokenizers", "transfer")(preset)
+    return [
+        planned for planned in plan if planned.job.seed == 0 and planned.job.model.motion == shown[planned.job.source]
+    ]
 
 
-def all_tasks(size: str) -> list[Task]:
+def plan_all(preset: Preset) -> list[PlannedCell]:
     """Everything once, the cheap and telling first."""
-    every = [task for name, study in STUDIES.items() if name != "all" for task in study.tasks(size)]
-    return list(dict.fromkeys(every))
+    studies = [study for name, study in STUDIES.items() if name != "all"]
+    return list(dict.fromkeys(planned for study in studies for planned in study.plan(preset)))
 
 
-def story(size: str) -> str:
+def story(preset: Preset) -> str:
     """The data set of the demo's latent actions and policies."""
-    return next(data for data in distracting(size) if data.startswith("cheetah-run"))
+    return next(data for data in distracting(preset) if data.startswith("cheetah-run"))
 
 
-def demo_tasks(size: str) -> list[Task]:
+def plan_demo(preset: Preset) -> list[PlannedCell]:
     """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
-    first, data = preset(size).compared[0], story(size)
-    words = [task for task in picture_tasks(size) if task.job.source in CONTROL]
-    models = [task for task in planned("lams", "lam")(size) if task.job.data == data]
+    first, data = preset.compared[0], story(preset)
+    words = [planned for planned in plan_pictures(preset) if planned.job.source in CONTROL]
+    models = [planned for planned in every("lams", "lam")(preset) if planned.job.data == data]
     played = [
-        task
-        for task in planned("agents", "control")(size)
-        if task.job.data == data and task.job.seed == 0 and task.job.labels in (0, first)
+        planned
+        for planned in every("agents", "control")(preset)
+        if planned.job.data == data and planned.job.seed == 0 and planned.job.labels in (0, first)
     ]
     wanted = {OURS[0], BASELINE, *REFERENCES, *BOUNDS}
-    return words + [task for task in models + played if task.job.method in wanted]
+    return words + [planned for planned in models + played if planned.job.method in wanted]
 
 
-def draw_pictures(site: Site) -> Iterator[Path]:
+def draw_pictures(lab: Lab) -> Iterator[Path]:
     """Appendix D: motion inputs, the codebook, codes in place, and strips on bodies and digits never seen."""
     for pair in (CONTROL, DIGITS):
-        yield from draw_vocabularies(site, pair)
+        yield from draw_vocabularies(lab, pair)
 
 
-def draw_vocabularies(site: Site, pair: tuple[str, str]) -> Iterator[Path]:
+def draw_vocabularies(lab: Lab, pair: tuple[str, str]) -> Iterator[Path]:
     """Pictures of what was learned on the first data set of a pair, and of its transfer to the second."""
-    folders = _trained_on(site, pair[0])
-    data, out = site.root / "data" / pair[0], site.root / "pictures" / pair[0]
+    folders = _trained_on(lab, pair[0])
+    data, out = lab.root / "data" / pair[0], lab.root / "pictures" / pair[0]
     yield from draw_vocabulary(data, folders["otf"], folders["monolithic"], out)
-    yield draw_transfer(site, pair)
+    yield draw_transfer(lab, pair)
 
 
-def draw_transfers(site: Site) -> Iterator[Path]:
+def draw_transfers(lab: Lab) -> Iterator[Path]:
     """Figure dcs_transfer: motion of another body and of other digits, redrawn from codes."""
-    return (draw_transfer(site, pair) for pair in (CONTROL, DIGITS))
+    return (draw_transfer(lab, pair) for pair in (CONTROL, DIGITS))
 
 
-def draw_transfer(site: Site, pair: tuple[str, str]) -> Path:
+def draw_transfer(lab: Lab, pair: tuple[str, str]) -> Path:
     """How both tokenizers of the first data set of a pair redraw the motion of the second."""
     source, target = pair
-    models = {method: load_tokenizer(folder) for method, folder in _trained_on(site, source).items()}
-    clips = motion_clips(Store(site.root / "data" / target), models["otf"].config)
-    out = site.root / "pictures" / f"{source}-to-{target}.png"
+    models = {method: load_tokenizer(folder) for method, folder in _trained_on(lab, source).items()}
+    clips = motion_clips(lab.store(target), models["otf"].config)
+    out = lab.root / "pictures" / f"{source}-to-{target}.png"
     return draw_strips(models, clips, f"Learned on {source}, applied to {target}", out)
 
 
-def _trained_on(site: Site, source: str) -> dict[str, Path]:
+def _trained_on(lab: Lab, source: str) -> dict[str, Path]:
     """The tokenizers of a data set, by method."""
     use_one_thread()  # one that is missing is trained as in a cell, to the same bits
-    jobs = {task.job.model.method: task.job for task in picture_tasks(site.size) if task.job.source == source}
-    return {
-        method: tokenizers.trained(site.root, site.size, source, job.model, job.seed)[1] for method, job in jobs.items()
-    }
+    jobs = [planned.job for planned in plan_pictures(lab.preset) if planned.job.source == source]
+    return {job.model.method: tokenizers.trained(lab, source, job.model, job.seed)[1] for job in jobs}
 
 
 STUDIES = {
     "transfer": Study(
         "motion vocabularies applied to other bodies and digits (Table 1, figure dcs_transfer)",
-        planned("tokenizers", "transfer"),
+        every("tokenizers", "transfer"),
         draw_transfers,
     ),
     "pictures": Study(
-        "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", picture_tasks, draw_pictures
+        "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", plan_pictures, draw_pictures
     ),
     "tokenizer": Study(
-        "codes of every vocabulary size and what the paper left open (ours)", planned("tokenizers", "tokenizer")
+        "codes of every vocabulary size and what the paper left open (ours)", every("tokenizers", "tokenizer")
     ),
     "carrier": Study(
-        "what codes of moving digits know: the motion, not the digit (ours)", planned("tokenizers", "carrier")
+        "what codes of moving digits know: the motion, not the digit (ours)", every("tokenizers", "carrier")
     ),
-    "lam": Study("every latent action model: does it use its latent? (ours)", planned("lams", "lam")),
-    "convergence": Study("cloning and decoding against steps (figure converge)", convergence_tasks),
+    "lam": Study("every latent action model: does it use its latent? (ours)", every("lams", "lam")),
+    "convergence": Study("cloning and decoding against steps (figure converge)", plan_convergence),
     "alignment": Study(
-        "actions and distractors read from latents, with control rows (ours)", planned("alignments", "alignment")
+        "actions and distractors read from latents, with control rows (ours)", every("alignments", "alignment")
     ),
     "innovation": Study(
-        "what latents know that no state could tell, beside true ceilings (ours)", planned("innovations", "innovation")
+        "what latents know that no state could tell, beside true ceilings (ours)", every("innovations", "innovation")
     ),
-    "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", planned("tuning", "tuning")),
+    "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", every("tuning", "tuning")),
     "baselines": Study(
-        "returns of all methods and references (Table full_baseline, figure combined_result)", baseline_tasks
+        "returns of all methods and references (Table full_baseline, figure combined_result)", plan_baselines
     ),
     "vocabulary": Study(
-        "returns against the size of the vocabulary (Table full_ksweep)", planned("agents", "vocabulary")
+        "returns against the size of the vocabulary (Table full_ksweep)", every("agents", "vocabulary")
     ),
-    "supervision": Study("returns against labelled episodes (Table supervision)", planned("agents", "supervision")),
-    "all": Study("all of these", all_tasks, draw_pictures),
+    "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
+    "all": Study("all of these", plan_all, draw_pictures),
 }

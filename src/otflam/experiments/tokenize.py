@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, UInt8
 from PIL import Image
 
 from otflam.core import Reached, UserError, replacing, windows
 from otflam.data import HEADER, Column, Frame, count_frames, read_frames
-from otflam.evaluate import MOVING
-from otflam.motion import motion
+from otflam.evaluate import Tally
 from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
 from otflam.tokenizer import OTF, load_tokenizer, packaged_tokenizer, watch
 
@@ -32,8 +30,6 @@ LARGEST = 3840
 """Longer side of the overlay at most; a video that is larger is shown smaller."""
 RATE = Fraction(10)
 """Frames a second of a source that has no rate."""
-NOISE = 1 / 255
-"""Deviation of pixels in which nothing is seen to move."""
 GOOD = 0.5
 """Share of the motion from which on codes are worth using as they are."""
 
@@ -70,7 +66,7 @@ def tokenize_video(
     frames = read_frames(video, size * patch, patch)
     first, span = next(frames), offsets[-1] - offsets[0]
     total, tally = count_frames(video) - span, Tally(tokenizer)
-    moments = tally.moments(chain([first], frames))
+    moments = watch_frames(tokenizer, tally, chain([first], frames))
     if (begun := next(moments, None)) is None:
         raise UserError(f"{video} has too few frames", f"its motion needs at least {span + 1}")
     sampler: Sampler[Moment] = Sampler()
@@ -85,7 +81,7 @@ def tokenize_video(
                 sampler.offer(lambda now=moment: now._replace(picture=sheet_tile(now.picture)))
                 reached(number, max(total, number))
         file.seek(0)
-        file.write(grid.header(tally.count))
+        file.write(grid.header(number))
     redrawn, moving = tally.redrawn, tally.moving
     title = f"{video.name}: its codes redraw {percent(redrawn)} of the motion"
     shown = [(number - offsets[0], *moment) for number, moment in sampler.chosen()]
@@ -93,49 +89,15 @@ def tokenize_video(
     return Tokenized(paths, redrawn, moving)
 
 
-class Tally:
-    """Turns frames into moments, and counts what all of them have in common."""
-
-    def __init__(self, tokenizer: OTF) -> None:
-        self.tokenizer, self.count, self.patches = tokenizer, 0, 0
-        self.error = self.energy = self.moved = 0.0
-        self.codes = np.zeros(tokenizer.codes)
-        """How often each code occurs where something moves."""
-        self.floor = noise_energy(tokenizer)
-
-    def moments(self, frames: Iterator[Frame]) -> Iterator[Moment]:
-        """Frames with their codes, a few at a time."""
-        offsets = self.tokenizer.config.motion.offsets
-        first = next(frames)
-        held = max(1, min(HELD, HELD_BYTES // (3 * first.whole.width * first.whole.height)))
-        for part in windows(chain([first], frames), offsets[-1] - offsets[0], held):
-            seen = watch(self.tokenizer, np.stack([frame.small for frame in part]))
-            self.count, self.patches = self.count + len(seen.codes), self.patches + seen.codes.size
-            self.error, self.energy = self.error + seen.error, self.energy + float(seen.energy.sum(dtype=np.float64))
-            # What moves is judged by all that was seen so far; noise alone is nothing that moves.
-            share = seen.energy / max(self.energy / self.patches, self.floor / MOVING)
-            strength = ((share - MOVING) / (1 - MOVING)).clip(0, 1)
-            self.moved += float((strength > 0).sum())
-            self.codes += np.bincount(seen.codes[strength > 0], minlength=len(self.codes))
-            for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, strength, strict=False):
-                yield Moment(shrink(frame.whole), codes, strong)
-
-    @property
-    def redrawn(self) -> float:
-        return 1 - self.error / max(self.energy, 1e-12)
-
-    @property
-    def moving(self) -> float:
-        return self.moved / self.patches
-
-
-@torch.inference_mode()
-def noise_energy(tokenizer: OTF) -> float:
-    """Mean energy of a patch's motion where nothing moves but the noise of a camera."""
-    random, side = torch.Generator().manual_seed(0), tokenizer.config.grid * tokenizer.config.patch
+def watch_frames(tokenizer: OTF, tally: Tally, frames: Iterator[Frame]) -> Iterator[Moment]:
+    """Frames with their codes, a few at a time; what they have in common is counted."""
     offsets = tokenizer.config.motion.offsets
-    frames = [0.5 + NOISE * torch.randn(1, 3, side, side, generator=random) for _ in offsets]
-    return float(motion(tokenizer.config.motion, frames).square().sum()) / tokenizer.config.grid**2
+    first = next(frames)
+    held = max(1, min(HELD, HELD_BYTES // (3 * first.whole.width * first.whole.height)))
+    for part in windows(chain([first], frames), offsets[-1] - offsets[0], held):
+        seen = watch(tokenizer, np.stack([frame.small for frame in part]))
+        for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, tally.add(seen), strict=False):
+            yield Moment(shrink(frame.whole), codes, strong)
 
 
 def shrink(picture: Image.Image) -> Image.Image:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core import TrainConfig, patiently, stable_hash, to_json, training_seconds, versions
-from otflam.data import Store, split_episodes
+from otflam.data import split_episodes
 from otflam.evaluate import (
     CODES_VERSION,
     CONTROL,
@@ -23,8 +23,9 @@ from otflam.evaluate import (
     reconstruction,
     transfer_metrics,
 )
+from otflam.experiments.datasets import Lab
 from otflam.motion import MotionConfig
-from otflam.presets import preset
+from otflam.presets import Preset
 from otflam.tokenizer import OTF, TOKENIZER_VERSION, MotionAutoencoder, TokenizerConfig, motion_clips, train_tokenizer
 
 SEEDS = (0, 1, 2)
@@ -50,12 +51,11 @@ class Job:
         return f"{self.model.method} from {self.source}{aim} ({facts})"
 
 
-def plan(size: str, experiment: str) -> list[Job]:
+def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs of an experiment, the most telling first."""
-    chosen = preset(size)
     jobs = []
     if experiment == "transfer":
-        for (source, target), base in ((CONTROL, chosen.tokenizer), (DIGITS, chosen.digit_tokenizer)):
+        for (source, target), base in ((CONTROL, preset.tokenizer), (DIGITS, preset.digit_tokenizer)):
             for seed in SEEDS:
                 for order in (1, 2):
                     for method in ("otf", "monolithic"):
@@ -63,18 +63,18 @@ def plan(size: str, experiment: str) -> list[Job]:
                         jobs.append(Job(experiment, source, target, model, seed, f"order{order}"))
         return jobs
     if experiment == "carrier":
-        models = [_with(chosen.digit_tokenizer, method=method, order=1) for method in ("otf", "monolithic")]
+        models = [_with(preset.digit_tokenizer, method=method, order=1) for method in ("otf", "monolithic")]
         return [Job(experiment, *DIGITS, model, seed, model.method) for seed in SEEDS for model in models]
     for seed in SEEDS:
-        jobs += [Job(experiment, task, None, chosen.tokenizer, seed, "default") for task in CONTROL]
+        jobs += [Job(experiment, task, None, preset.tokenizer, seed, "default") for task in CONTROL]
     for seed in SEEDS:
         for task in CONTROL:
             for codes in (16, 32, 128):
-                book = dataclasses.replace(chosen.tokenizer.codebook, codes=codes)
-                model = dataclasses.replace(chosen.tokenizer, codebook=book)
+                book = dataclasses.replace(preset.tokenizer.codebook, codes=codes)
+                model = dataclasses.replace(preset.tokenizer, codebook=book)
                 jobs.append(Job(experiment, task, None, model, seed, "default"))
     for seed in SEEDS:
-        jobs += [Job(experiment, "walker-run", None, model, seed, name) for name, model in ablations(chosen.tokenizer)]
+        jobs += [Job(experiment, "walker-run", None, model, seed, name) for name, model in ablations(preset.tokenizer)]
     return jobs
 
 
@@ -98,26 +98,26 @@ def needs(job: Job) -> list[str]:
     return [name for name in (job.source, job.target) if name]
 
 
-def tokenizer_folder(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> Path:
+def tokenizer_folder(lab: Lab, source: str, model: TokenizerConfig, seed: int) -> Path:
     """Where a tokenizer is, or will be."""
-    store, training = Store(root / "data" / source), training_of(size, source, seed)
+    store, training = lab.store(source), training_of(lab.preset, source, seed)
     key = stable_hash([to_json(model), to_json(training), store.hash, TOKENIZER_VERSION, versions("torch")])
-    return root / "tokenizers" / f"{source}-{key[:12]}"
+    return lab.root / "tokenizers" / f"{source}-{key[:12]}"
 
 
-def trained(root: Path, size: str, source: str, model: TokenizerConfig, seed: int) -> tuple[MotionAutoencoder, Path]:
+def trained(lab: Lab, source: str, model: TokenizerConfig, seed: int) -> tuple[MotionAutoencoder, Path]:
     """A tokenizer on the first half of a data set, trained if it is missing, and its folder."""
-    store, training = Store(root / "data" / source), training_of(size, source, seed)
-    out = tokenizer_folder(root, size, source, model, seed)
+    store, training = lab.store(source), training_of(lab.preset, source, seed)
+    out = tokenizer_folder(lab, source, model, seed)
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
     # Another cell may be training the same one.
-    return patiently(lambda: train_tokenizer(store, episodes, model, training, preset(size).hardware, out)), out
+    return patiently(lambda: train_tokenizer(store, episodes, model, training, lab.preset.hardware, out)), out
 
 
-def measure(root: Path, size: str, job: Job) -> dict[str, float]:
+def measure(lab: Lab, job: Job) -> dict[str, float]:
     """Train a job's tokenizer, or find it, and evaluate it."""
-    source = Store(root / "data" / job.source)
-    tokenizer, folder = trained(root, size, job.source, job.model, job.seed)
+    source = lab.store(job.source)
+    tokenizer, folder = trained(lab, job.source, job.model, job.seed)
     train, held = split_episodes(source, SHARE, 1 - SHARE)
     held_out, metrics = motion_clips(source, job.model, held), {"train_seconds": training_seconds(folder)}
     if job.target is None:
@@ -126,21 +126,20 @@ def measure(root: Path, size: str, job: Job) -> dict[str, float]:
             metrics |= factor_metrics(tokenizer, held_out)
             metrics["kmeans_nmse"] = patch_kmeans_nmse(tokenizer, motion_clips(source, job.model, train), held_out)
         return metrics
-    target = Store(root / "data" / job.target)
+    target = lab.store(job.target)
     if job.experiment == "transfer":
         return metrics | transfer_metrics(tokenizer, held_out, motion_clips(target, job.model))
     return metrics | carrier.carrier_metrics(tokenizer, source, held, target)
 
 
-def training_of(size: str, source: str, seed: int) -> TrainConfig:
-    chosen = preset(size)
-    return dataclasses.replace(chosen.digit_training if source in DIGITS else chosen.tokenizer_training, seed=seed)
+def training_of(preset: Preset, source: str, seed: int) -> TrainConfig:
+    return dataclasses.replace(preset.digit_training if source in DIGITS else preset.tokenizer_training, seed=seed)
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
+def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    stores = [Store(root / "data" / name) for name in needs(job)]
-    training = training_of(size, job.source, job.seed)
+    stores = [lab.store(name) for name in needs(job)]
+    training = training_of(lab.preset, job.source, job.seed)
     task = job.source if job.target is None else f"{job.source}-to-{job.target}"
     measured = {"carrier": carrier.CARRIER_VERSION} if job.experiment == "carrier" else {"codes": CODES_VERSION}
     extra: dict[str, Any] = {"order": job.model.motion.order}
@@ -150,7 +149,7 @@ def cell(root: Path, size: str, job: Job) -> Cell:
         experiment=job.experiment,
         method=job.model.method,
         task=task,
-        preset=size,
+        preset=lab.preset.name,
         seed=job.seed,
         config={"model": to_json(job.model), "train": to_json(training), "share": SHARE},
         data_hash=stable_hash([store.hash for store in stores]),

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from pathlib import Path
 
 from otflam.evaluate import CONTROL_VERSION, TUNED, VALIDATION, Cell, Metrics, play, return_metrics
 from otflam.experiments import agents
 from otflam.experiments.agents import Job
-from otflam.experiments.datasets import distracting, recorded_world
-from otflam.presets import preset
+from otflam.experiments.datasets import Lab, distracting
+from otflam.presets import Preset
 
 EPISODES = 10
 """Of each trial, all with the first draw of labels."""
 
 
-def plan(size: str, experiment: str) -> list[Job]:
+def plan(preset: Preset, experiment: str) -> list[Job]:
     """The cheap trials first; neighbours are of different tasks, so that none waits for the other's model."""
-    chosen = preset(size)
-    every = itertools.product(TUNED, chosen.compared, chosen.trials, distracting(size))
+    every = itertools.product(TUNED, preset.compared, preset.trials, distracting(preset))
     return [Job(method, data, labels, 0, steps=steps) for method, labels, steps, data in every]
 
 
@@ -31,21 +29,21 @@ def needs(job: Job) -> list[str]:
     return agents.needs(job)
 
 
-def measure(root: Path, size: str, job: Job) -> Metrics:
+def measure(lab: Lab, job: Job) -> Metrics:
     """What an agent that was trained so long earns on validation seeds."""
-    folder, _ = agents.trained_agent(root, size, job)
-    world, chosen = recorded_world(root, job.data), preset(size)
-    played = play(folder, world, VALIDATION + job.seed, EPISODES, 1, chosen.played, hardware=chosen.hardware)
+    folder, _ = agents.trained_agent(lab, job)
+    world, preset = lab.world(job.data), lab.preset
+    played = play(folder, world, VALIDATION + job.seed, EPISODES, 1, preset.played, hardware=preset.hardware)
     return return_metrics(played)
 
 
-def cell(root: Path, size: str, job: Job) -> Cell:
+def cell(lab: Lab, job: Job) -> Cell:
     """What a trial's result is of."""
-    facts, stages, extra = agents.agent_facts(root, size, job)
+    facts, stages, extra = agents.agent_facts(lab, job)
     return dataclasses.replace(
-        agents.cell(root, size, job),
+        agents.cell(lab, job),
         experiment="tuning",
-        config=facts | {"episodes": EPISODES, "steps": preset(size).played},
+        config=facts | {"episodes": EPISODES, "steps": lab.preset.played},
         stages=stages | {"control": CONTROL_VERSION},
         extra=extra | {"steps": job.steps},
     )

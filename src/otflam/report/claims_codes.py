@@ -28,15 +28,15 @@ CLAIMS: dict[str, str] = {
 DIFFERENCES = {2: "second differences", 1: "first differences"}
 
 
-def judge_codes(folder: Path, size: str) -> list[Verdict]:
+def judge_codes(folder: Path, preset: str) -> list[Verdict]:
     """Both transfers at both orders, and what codes know of the digit."""
     return [
-        *(judge_transfer(folder, size, task, order) for task in CLAIMS for order in DIFFERENCES),
-        judge_carrier(folder, size),
+        *(judge_transfer(folder, preset, task, order) for task in CLAIMS for order in DIFFERENCES),
+        judge_carrier(folder, preset),
     ]
 
 
-def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
+def judge_transfer(folder: Path, preset: str, task: str, order: int) -> Verdict:
     claim = f"{CLAIMS[task]} ({DIFFERENCES[order]})"
     how = (
         "Normalised error on the target, monolithic minus OTF at the same seed; 95 % interval over seeds (Student's "
@@ -47,7 +47,7 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
     paper = (
         f"the plain error rises by {drops['otf']} % against {drops['monolithic']} %" if task == BODY_TRANSFER else "–"
     )
-    records = complete(chosen(folder, "transfer", size), "target_nmse", "drop")
+    records = complete(chosen(folder, "transfer", preset), "target_nmse", "drop")
     otf, other = paired_tokenizers([r for r in records if (r["task"], r["order"]) == (task, order)])
     if not otf:
         return unmeasured(claim, paper, how, "both tokenizers at one seed")
@@ -61,7 +61,7 @@ def judge_transfer(folder: Path, size: str, task: str, order: int) -> Verdict:
     return Verdict(claim, ours, paper, judged([side(gap)]), how)
 
 
-def judge_carrier(folder: Path, size: str) -> Verdict:
+def judge_carrier(folder: Path, preset: str) -> Verdict:
     claim = "Codes of OTF know the motion and not the digit that moves"
     how = (
         "Linear probes of how often each code occurs; 95 % intervals over seeds (Student's t). The motion of unseen "
@@ -70,7 +70,7 @@ def judge_carrier(folder: Path, size: str) -> Verdict:
         "fails if one is clearly not, else open."
     )
     names = [f"{name}_accuracy" for name in ("histogram_motion", "histogram_digit", "raw_motion", "raw_digit")]
-    found = complete((r for r in chosen(folder, "carrier", size) if r["method"] == "otf"), *names)
+    found = complete((r for r in chosen(folder, "carrier", preset) if r["method"] == "otf"), *names)
     if not found:
         return unmeasured(claim, "–", how, "the probes of OTF's codes")
     motion, digit, raw_motion, raw_digit = (values(found, name) for name in names)

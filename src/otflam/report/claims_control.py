@@ -38,9 +38,9 @@ SEEDS = 3
 MEASURES = {"whole episodes": returns_of, "stretches from recorded states": starts_of}
 
 
-def judge_control(folder: Path, size: str) -> list[Verdict]:
+def judge_control(folder: Path, preset: str) -> list[Verdict]:
     """Returns with distractors on each task, and the check without them."""
-    records = usual(chosen(folder, "control", size))
+    records = usual(chosen(folder, "control", preset))
     distracted = [r for r in records if not r["task"].endswith(VANILLA)]
     plain = [r for r in records if r["task"].endswith(VANILLA)]
     return [

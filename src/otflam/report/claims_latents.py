@@ -37,25 +37,25 @@ MARGIN = 0.05
 """Differences of R² that mean something where there is no interval."""
 
 
-def judge_latents(folder: Path, size: str) -> list[Verdict]:
+def judge_latents(folder: Path, preset: str) -> list[Verdict]:
     """Health of all models; alignment and leakage with distractors, task by task."""
-    records = [r for r in usual(chosen(folder, "alignment", size)) if not r["task"].endswith(VANILLA)]
+    records = [r for r in usual(chosen(folder, "alignment", preset)) if not r["task"].endswith(VANILLA)]
     by_task = {task: [r for r in records if task_of(r["task"]) == task] for task in TASKS}
     return [
-        judge_health(folder, size),
+        judge_health(folder, preset),
         *(judge_decoding(by_task[task], task, method) for method in reversed(OURS) for task in TASKS),
         *(judge_gain(by_task[task], task) for task in TASKS),
         *(judge_leakage(by_task[task], task, method) for method in reversed(OURS) for task in TASKS),
     ]
 
 
-def judge_health(folder: Path, size: str) -> Verdict:
+def judge_health(folder: Path, preset: str) -> Verdict:
     claim = "Every latent action model uses its latent and predicts better than copying the present"
     how = (
         f"Held-out error with the right latent at least {LEAST:.0f} % below that with another transition's, and below "
         "that of predicting no change, for every method and data set; by the mean over seeds."
     )
-    groups = group(complete(usual(chosen(folder, "lam", size)), "gain_over_shuffled"), "task", "method")
+    groups = group(complete(usual(chosen(folder, "lam", preset)), "gain_over_shuffled"), "task", "method")
     gains = {
         f"{named(found[0])} on {task}": 100 * estimate(values(found, "gain_over_shuffled")).mean
         for (task, _), found in groups.items()

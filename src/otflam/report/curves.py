@@ -68,25 +68,25 @@ def draw_expert_curves(logs: dict[str, Path], path: Path) -> Path:
         return write_figure(figure, path)
 
 
-def draw_convergence(folder: Path, size: str, labels: int, path: Path) -> Path:
+def draw_convergence(folder: Path, preset: str, labels: int, path: Path) -> Path:
     """The paper's convergence figure at one budget: how fast latents are imitated, and how fast decoded."""
     with matplotlib.rc_context(FIGURE):
-        parts = [part for kind in CURVES for part in curve_parts(folder, size, kind, labels)]
-        sketch = sketch_curves(parts, size)
+        parts = [part for kind in CURVES for part in curve_parts(folder, preset, kind, labels)]
+        sketch = sketch_curves(parts, preset)
     if sketch is None:
         raise UserError(
-            f"{folder} has no curves of {size} at {labels} labels",
+            f"{folder} has no curves of {preset} at {labels} labels",
             "run 'otflam reproduce convergence' or give --labels",
         )
     return write_figure(sketch.figure, path)
 
 
-def sketch_convergence(folder: Path, size: str) -> Sketch | None:
+def sketch_convergence(folder: Path, preset: str) -> Sketch | None:
     """Cloning at the budget of labels with most methods, decoding at every budget."""
-    labels = main_budget(_with_curves(folder, size, "cloning"))
-    parts = curve_parts(folder, size, "cloning", labels)
+    labels = main_budget(_with_curves(folder, preset, "cloning"))
+    parts = curve_parts(folder, preset, "cloning", labels)
     return sketch_curves(
-        parts + [part for kind in ("decoder", "probe") for part in curve_parts(folder, size, kind)], size
+        parts + [part for kind in ("decoder", "probe") for part in curve_parts(folder, preset, kind)], preset
     )
 
 
@@ -109,19 +109,19 @@ class Part:
         return "" if self.kind == "cloning" else f"{self.labels} labelled episodes"
 
 
-def curve_parts(folder: Path, size: str, kind: str, only: int | None = None) -> list[Part]:
+def curve_parts(folder: Path, preset: str, kind: str, only: int | None = None) -> list[Part]:
     """A row for each budget of labels that has curves of a kind, or for one."""
-    groups = group(_with_curves(folder, size, kind), "labels")
+    groups = group(_with_curves(folder, preset, kind), "labels")
     return [Part(kind, labels, groups[labels,]) for (labels,) in sorted(groups) if only in (None, labels)]
 
 
-def _with_curves(folder: Path, size: str, kind: str) -> Records:
+def _with_curves(folder: Path, preset: str, kind: str) -> Records:
     """Records that have a curve of a method of its own: ways of grounding share theirs with one, or have none."""
-    found = usual(chosen(folder, CURVES[kind].experiment, size))
+    found = usual(chosen(folder, CURVES[kind].experiment, preset))
     return [r for r in found if r["labels"] and CURVES[kind].values in r["metrics"] and "+" not in r["method"]]
 
 
-def sketch_curves(parts: list[Part], size: str) -> Sketch | None:
+def sketch_curves(parts: list[Part], preset: str) -> Sketch | None:
     """One row for each part, one column for each data set."""
     tasks = sorted({record["task"] for part in parts for record in part.records})
     # The figure is of distractors where there are any, as the paper's is; both worlds would be too wide to read.
@@ -138,7 +138,7 @@ def sketch_curves(parts: list[Part], size: str) -> Sketch | None:
     for axis in axes[-1]:
         axis.set_xlabel("steps")
     legend_below(figure, axes.flat, 4)
-    return Sketch(figure, _tell_curves(parts, size))
+    return Sketch(figure, _tell_curves(parts, preset))
 
 
 def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
@@ -156,7 +156,7 @@ def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     row[0].set_ylabel(curve.label)
 
 
-def _tell_curves(parts: list[Part], size: str) -> str:
+def _tell_curves(parts: list[Part], preset: str) -> str:
     """The caption."""
     told = []
     for kind in dict.fromkeys(part.kind for part in parts):
@@ -165,7 +165,7 @@ def _tell_curves(parts: list[Part], size: str) -> str:
         told.append(CURVES[kind].told.format(budgets=listed))
     seeds = counted([found for part in parts for found in group(part.records, "task", "method").values()], "seeds")
     return " ".join(told) + (
-        f" Preset: {size}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
+        f" Preset: {preset}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )
 

@@ -40,19 +40,19 @@ class Drawn:
     png: Path
 
 
-def sketch_figures(records: Path, size: str) -> Iterator[tuple[str, Sketch]]:
+def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
     """Every figure that the records of a preset suffice for, with its name."""
     for name, sketch in FIGURES.items():
         with matplotlib.rc_context(FIGURE):
-            found = sketch(records, size)
+            found = sketch(records, preset)
         if found is not None:
             yield name, found
 
 
-def draw_figures(records: Path, size: str, out: Path) -> list[Drawn]:
+def draw_figures(records: Path, preset: str, out: Path) -> list[Drawn]:
     """Write every figure that the records of a preset suffice for."""
     drawn = []
-    for name, sketch in sketch_figures(records, size):
+    for name, sketch in sketch_figures(records, preset):
         svg, png = (write_figure(sketch.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
         drawn.append(Drawn(name, sketch.caption, svg, png))
     return drawn

@@ -36,9 +36,9 @@ LEAST = 100 * MATTERS
 """Per cent by which a healthy model's error must lie below that with another transition's latent."""
 
 
-def sketch_alignment(folder: Path, size: str) -> Sketch | None:
+def sketch_alignment(folder: Path, preset: str) -> Sketch | None:
     """Held-out error of a linear probe of the action, by budget of labels."""
-    records = complete(usual(chosen(folder, "alignment", size)), "action_mse", "action_r2", *CONTROLS)
+    records = complete(usual(chosen(folder, "alignment", preset)), "action_mse", "action_r2", *CONTROLS)
     tasks = sorted({r["task"] for r in records}, key=lambda task: (task.endswith(VANILLA), task))
     if not tasks:
         return None
@@ -56,7 +56,7 @@ def sketch_alignment(folder: Path, size: str) -> Sketch | None:
     episodes = counted([r["metrics"]["episode_mse"] for r in records], "held-out episodes")
     draws = counted(group(records, "task", "method", "labels").values(), "draws of labels")
     caption = (
-        f"Error of a linear probe that reads the true action from latent actions ({size} preset; one model of each "
+        f"Error of a linear probe that reads the true action from latent actions ({preset} preset; one model of each "
         f"method, {episodes}). Lines: mean over {draws}; bands: their range. Dashed: from the state alone, a control "
         "that sees no transition; dotted: from plain motion on a coarse grid. What lies below the dashed line knows "
         "more of the action than the state tells."
@@ -86,9 +86,9 @@ def _draw_alignment(axis: Axes, records: Records) -> None:
     axis.set_xlabel("labelled episodes")
 
 
-def sketch_leakage(folder: Path, size: str) -> Sketch | None:
+def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
     """How much of the distractors can be read from latent actions."""
-    records = complete(usual(chosen(folder, "alignment", size)), "distractor_r2")
+    records = complete(usual(chosen(folder, "alignment", preset)), "distractor_r2")
     groups = group(records, "task", "method")
     tasks = sorted({task for task, _ in groups})
     if not tasks:
@@ -113,15 +113,15 @@ def sketch_leakage(folder: Path, size: str) -> Sketch | None:
     legend_below(figure, axes, 4)
     caption = (
         f"What leaks into latent actions: share of the change of camera, background video and colours that a linear "
-        f"probe reads from them on held-out episodes ({size} preset; one model of each method; no labels are drawn, so "
-        "that there is no interval). Less is better; 0 is nothing, below 0 is worse than a constant."
+        f"probe reads from them on held-out episodes ({preset} preset; one model of each method; no labels are drawn, "
+        "so that there is no interval). Less is better; 0 is nothing, below 0 is worse than a constant."
     )
     return Sketch(figure, caption)
 
 
-def sketch_health(folder: Path, size: str) -> Sketch | None:
+def sketch_health(folder: Path, preset: str) -> Sketch | None:
     """How far the error with the right latent lies below that with another's, for every model."""
-    groups = group(complete(usual(chosen(folder, "lam", size)), "gain_over_shuffled"), "task", "method")
+    groups = group(complete(usual(chosen(folder, "lam", preset)), "gain_over_shuffled"), "task", "method")
     if not groups:
         return None
     gains = {key: 100 * estimate(values(found, "gain_over_shuffled")).mean for key, found in groups.items()}
@@ -146,7 +146,7 @@ def sketch_health(folder: Path, size: str) -> Sketch | None:
     figure.legend(handles=marks, loc="outside lower center", ncols=len(bodies))
     caption = (
         "Does a model use its latent action? How far its held-out prediction error with the right latent lies below "
-        f"that with another transition's ({size} preset; {counted(groups.values(), 'seeds')}). Shaded: less than "
+        f"that with another transition's ({preset} preset; {counted(groups.values(), 'seeds')}). Shaded: less than "
         f"{LEAST:.0f} %, not healthy."
     )
     return Sketch(figure, caption)

@@ -57,9 +57,9 @@ class Bar:
     label: str | None = None
 
 
-def sketch_returns(folder: Path, size: str) -> Sketch | None:
+def sketch_returns(folder: Path, preset: str) -> Sketch | None:
     """Bars of every method at the main budget, with distractors; floor, labels alone and ceiling as lines."""
-    records = usual(record for record in chosen(folder, "control", size) if not record["task"].endswith(VANILLA))
+    records = usual(record for record in chosen(folder, "control", preset) if not record["task"].endswith(VANILLA))
     labels = main_budget(records)
     records = [record for record in records if record["labels"] in (0, labels)]
     groups = group(records, "task", "method")
@@ -76,12 +76,11 @@ def sketch_returns(folder: Path, size: str) -> Sketch | None:
     _name_bars(axes, [names[method] for method in methods])
     legend_below(figure, axes, 4)
     caption = (
-        f"Return with distractors and {labels} labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
-        f"{played(records)} each). Bars: mean; whiskers: 95 % interval over seeds (Student's t); dots: seeds. "
-        "Lines: random play, cloning the labels alone, cloning all true actions, and at the top, out of scale, the "
-        "expert. "
-        "Diamonds: the paper's returns with 32 labelled trajectories, of OTF-LAM with the vocabulary that earned most. "
-        f"{SCALE}"
+        f"Return with distractors and {labels} labelled episodes ({preset} preset; "
+        f"{counted(groups.values(), 'seeds')}, {played(records)} each). Bars: mean; whiskers: 95 % interval over seeds "
+        "(Student's t); dots: seeds. Lines: random play, cloning the labels alone, cloning all true actions, and at "
+        "the top, out of scale, the expert. Diamonds: the paper's returns with 32 labelled trajectories, of OTF-LAM "
+        f"with the vocabulary that earned most. {SCALE}"
     )
     return Sketch(figure, caption)
 
@@ -152,9 +151,9 @@ def _name_bars(axes: Iterable[Axes], names: list[str]) -> None:
             name.set(rotation=45, ha="right", rotation_mode="anchor")
 
 
-def sketch_worlds(folder: Path, size: str) -> Sketch | None:
+def sketch_worlds(folder: Path, preset: str) -> Sketch | None:
     """Shares of what cloning all actions earns, without and with distractors, where both are recorded."""
-    records = usual(chosen(folder, "control", size))
+    records = usual(chosen(folder, "control", preset))
     tops = {
         task: earned(found)
         for (task, method), found in group(records, "task", "method").items()
@@ -187,7 +186,7 @@ def sketch_worlds(folder: Path, size: str) -> Sketch | None:
     both = [found for pair in pairs.values() for found in pair]
     caption = (
         f"What distractors cost: return with {labels} labelled episodes as a share of what cloning all true actions "
-        f"earns in the same world ({size} preset; {counted(both, 'seeds')}, "
+        f"earns in the same world ({preset} preset; {counted(both, 'seeds')}, "
         f"{played([record for found in both for record in found])} each). Whiskers: 95 % interval of the method's "
         "return over seeds (Student's t), not of what it is divided by; dots: seeds."
     )

@@ -32,9 +32,9 @@ SHADES = {16: (0.4, PAPER, "v"), 32: (0.68, PAPER, "s"), 64: (1.0, PAPER, "o"), 
 BOUNDS = "Without marks: random play, and cloning all true actions."
 
 
-def sketch_supervision(folder: Path, size: str) -> Sketch | None:
+def sketch_supervision(folder: Path, preset: str) -> Sketch | None:
     """How returns grow with labelled episodes."""
-    everything = sized(distracted(folder, "control", size))
+    everything = sized(distracted(folder, "control", preset))
     records = [r for r in everything if r["labels"] and r["method"] in SUPERVISED]
     groups = group(records, "base", "method", "codes", "labels")
     lines = group(({"line": key[:3], "labels": key[3]} for key in groups), "line")
@@ -51,16 +51,16 @@ def sketch_supervision(folder: Path, size: str) -> Sketch | None:
     axes[0].set_ylabel("return")
     legend_below(figure, axes, 3)
     caption = (
-        f"Return with distractors against labelled episodes ({size} preset; {counted(groups.values(), 'seeds')}, "
+        f"Return with distractors against labelled episodes ({preset} preset; {counted(groups.values(), 'seeds')}, "
         f"{played(records)} each). K: size of the vocabulary. Lines: mean; bands: 95 % interval over "
         f"seeds (Student's t). {BOUNDS} The paper's sweep is from 16 to 128 trajectories. {SCALE}"
     )
     return Sketch(figure, caption)
 
 
-def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
+def sketch_vocabulary(folder: Path, preset: str) -> Sketch | None:
     """Whether returns depend on the size of the vocabulary."""
-    everything = distracted(folder, "control", size)
+    everything = distracted(folder, "control", preset)
     swept = [r for r in everything if r["method"] in OURS]
     labels = main_budget(everything)
     records = [r for r in sized(swept) if r["labels"] == labels]
@@ -83,7 +83,7 @@ def sketch_vocabulary(folder: Path, size: str) -> Sketch | None:
     axes[0].set_ylabel("return")
     legend_below(figure, axes, 3)
     caption = (
-        f"Return with distractors against the size of the motion vocabulary, {labels} labelled episodes ({size} "
+        f"Return with distractors against the size of the motion vocabulary, {labels} labelled episodes ({preset} "
         f"preset; {counted(groups.values(), 'seeds')}, {played(records)} each). Lines: mean; bands: 95 % interval "
         f"over seeds (Student's t). {BOUNDS} Dotted with diamonds: the paper, 32 labelled trajectories. {SCALE}"
     )

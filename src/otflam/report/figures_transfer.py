@@ -18,9 +18,9 @@ PALE = 0.35
 """How much colour the bars of the source have."""
 
 
-def sketch_transfer(folder: Path, size: str) -> Sketch | None:
+def sketch_transfer(folder: Path, preset: str) -> Sketch | None:
     """Errors on source and target, and how much they rise, of every tokenizer and order."""
-    records = complete(chosen(folder, "transfer", size), "source_nmse", "target_nmse", "drop")
+    records = complete(chosen(folder, "transfer", preset), "source_nmse", "target_nmse", "drop")
     tasks = [task for task in TITLES if any(record["task"] == task for record in records)]
     if not tasks:
         return None
@@ -34,9 +34,9 @@ def sketch_transfer(folder: Path, size: str) -> Sketch | None:
         _draw_rises(rises, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY_TRANSFER)
     legend_below(figure, [axis for part in parts for axis in part.axes], 6)
     caption = (
-        f"Motion vocabularies on what they have not seen ({size} preset). Left: error of the redrawn motion as a share "
-        "of its energy (nMSE), pale on the source, full on the target; right: rise from source to target of the plain "
-        "squared error (the paper's drop), which also depends on how much the target moves. Bars: mean over "
+        f"Motion vocabularies on what they have not seen ({preset} preset). Left: error of the redrawn motion as a "
+        "share of its energy (nMSE), pale on the source, full on the target; right: rise from source to target of the "
+        "plain squared error (the paper's drop), which also depends on how much the target moves. Bars: mean over "
         f"{counted(groups.values(), 'seeds')}; dots: seeds; whiskers: 95 % interval (Student's t). Diamonds: the "
         f"paper. {SCALE}"
     )

@@ -19,7 +19,7 @@ from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.table import Table
 
 LONG = 34
-"""Characters from which on a cell is a sentence, which may be broken."""
+"""Characters from which on an entry is a sentence, which may be broken."""
 STATUS = {"holds": "✓", "fails": "✕", "open": "?", "unmeasured": "–"}
 """Signs of the verdicts, for those who cannot tell their colours."""
 

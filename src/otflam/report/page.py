@@ -30,30 +30,30 @@ class Origin:
 
 
 def make_page(
-    runs: Path | None, records: Path, size: str, out: Path, on_part: Callable[[str], Any] = lambda text: None
+    runs: Path | None, records: Path, preset: str, out: Path, on_part: Callable[[str], Any] = lambda text: None
 ) -> Path:
     """Write the report of some records, with an explorer of the data sets and models under `runs`, if there are any."""
-    origin = find_origin(records, size)
+    origin = find_origin(records, preset)
     explorer = make_explorer(runs, on_part)
     if not origin.records and not explorer:
         raise UserError(
-            f"{records} has no records of {size}, and there is no data set with a model in {runs}",
+            f"{records} has no records of {preset}, and there is no data set with a model in {runs}",
             "run an experiment, or give --preset or --records",
         )
     on_part("figures and tables")
     return write_page(
         out / "index.html",
-        size=size,
+        preset=preset,
         origin=origin,
-        verdicts=verdicts_by_topic(records, size) if origin.records else {},
-        figures=(inline_figures(records, size) if origin.records else []) + look_inside(runs, on_part),
-        tables=[parts for name, parts in tables_with_rows(records, size) if not TABLES[name].brief],
+        verdicts=verdicts_by_topic(records, preset) if origin.records else {},
+        figures=(inline_figures(records, preset) if origin.records else []) + look_inside(runs, on_part),
+        tables=[parts for name, parts in tables_with_rows(records, preset) if not TABLES[name].brief],
         explorer=[dataclasses.asdict(each) for each in explorer],
     )
 
 
-def find_origin(records: Path, size: str) -> Origin:
-    found = [record for record in read_records(records) if record["preset"] == size]
+def find_origin(records: Path, preset: str) -> Origin:
+    found = [record for record in read_records(records) if record["preset"] == preset]
     software: dict[str, set[str]] = {}
     for record in found:
         for name, version in record.get("versions", {}).items():
@@ -62,9 +62,9 @@ def find_origin(records: Path, size: str) -> Origin:
     return Origin(len(found), *counts, {name: ", ".join(sorted(software[name])) for name in sorted(software)})
 
 
-def inline_figures(records: Path, size: str) -> list[Figure]:
+def inline_figures(records: Path, preset: str) -> list[Figure]:
     """The figures as images inside the page."""
     return [
         Figure(name, sketch.caption, as_uri("image/svg+xml", sketch.svg()))
-        for name, sketch in sketch_figures(records, size)
+        for name, sketch in sketch_figures(records, preset)
     ]

@@ -13,16 +13,16 @@ from otflam.evaluate import Estimate, Records, over
 Body = tuple[list[str], list[list[str]]]
 """The head and the rows of a table."""
 NONE = "–"
-"""The cell of what was not measured."""
+"""The entry of what was not measured."""
 ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
 ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
 NUMBER = re.compile(r"[-−]?\d|–$")
-"""How a cell of numbers begins."""
+"""How an entry of numbers begins."""
 VALUE = re.compile(r"[-−]?\d+\.\d")
 """How a measured value begins."""
 NAME = 60
-"""Characters of the longest name; a longer cell says more than what its row is about."""
+"""Characters of the longest name; a longer entry says more than what its row is about."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Table:
     def names(self) -> int:
         """How many of the first columns say what a row is about."""
         for place, column in enumerate(zip(*self.rows, strict=True)):
-            if any(VALUE.match(cell) or "±" in cell or len(cell) > NAME for cell in column):
+            if any(VALUE.match(entry) or "±" in entry or len(entry) > NAME for entry in column):
                 return max(1, place)
         return 1
 
@@ -57,11 +57,11 @@ def as_markdown(*parts: Table) -> str:
 
 def as_csv(table: Table) -> str:
     """Numbers that a program reads: what stands behind ± has a column of its own."""
-    halved = {place for row in table.rows for place, cell in enumerate(row) if " ± " in cell}
+    halved = {place for row in table.rows for place, entry in enumerate(row) if " ± " in entry}
     names = [[name, f"{name} ±"] if place in halved else [name] for place, name in enumerate(table.head)]
     lines = [[part for parts in names for part in parts]]
     for row in table.rows:
-        split = [[*cell.split(" ± "), ""][:2] if place in halved else [cell] for place, cell in enumerate(row)]
+        split = [[*entry.split(" ± "), ""][:2] if place in halved else [entry] for place, entry in enumerate(row)]
         lines.append([part for parts in split for part in parts])
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
@@ -77,20 +77,20 @@ def as_latex(table: Table) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def escape(cell: str) -> str:
-    """A cell for LaTeX; a minus before a number is a minus."""
-    cell = "−" + cell[1:] if re.match(r"-\d", cell) else cell
-    return "".join(SIGNS.get(sign, ESCAPES.get(sign, sign)) for sign in cell)
+def escape(entry: str) -> str:
+    """An entry for LaTeX; a minus before a number is a minus."""
+    entry = "−" + entry[1:] if re.match(r"-\d", entry) else entry
+    return "".join(SIGNS.get(sign, ESCAPES.get(sign, sign)) for sign in entry)
 
 
 def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
-    """A cell: mean ± half of the 95 % interval over seeds, or a single value."""
+    """An entry: mean ± half of the 95 % interval over seeds, or a single value."""
     found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
     return NONE if found is None else found.told(digits)
 
 
 def told(value: Estimate | None, digits: int, sign: bool = False) -> str:
-    """A cell: a number with half of its interval; a draw that was made once, or always the same, has none."""
+    """An entry: a number with half of its interval; a draw that was made once, or always the same, has none."""
     if value is None or math.isnan(value.mean):
         return NONE
     form = f"{'+' if sign else ''}.{digits}f"
@@ -99,5 +99,5 @@ def told(value: Estimate | None, digits: int, sign: bool = False) -> str:
 
 
 def fastest(records: Records, metric: str) -> str:
-    """A cell: seconds of the fastest seed; others may have shared their core."""
+    """An entry: seconds of the fastest seed; others may have shared their core."""
     return f"{min(record['metrics'][metric] for record in records):.0f}"

@@ -32,11 +32,11 @@ class Listed:
     brief: bool = False
     """Whether another one has the same rows and more."""
 
-    def make(self, folder: Path, size: str) -> list[Table]:
+    def make(self, folder: Path, preset: str) -> list[Table]:
         """The parts of the table, with or without rows."""
-        command = f"otflam reproduce {self.study} --preset {size}"
+        command = f"otflam reproduce {self.study} --preset {preset}"
         parts = {self.title: self.build, **self.further}
-        return [Table(title, self.caption, command, *build(folder, size)) for title, build in parts.items()]
+        return [Table(title, self.caption, command, *build(folder, preset)) for title, build in parts.items()]
 
 
 TABLES = {
@@ -163,25 +163,25 @@ def fill(page: str, folder: Path) -> str:
     return PLACE.sub(made, page)
 
 
-def study_tables(study: str, folder: Path, size: str) -> Iterator[str]:
+def study_tables(study: str, folder: Path, preset: str) -> Iterator[str]:
     """The tables that a study makes as Markdown, each under its caption."""
     for listed in TABLES.values():
         if listed.study == study and not listed.brief:
-            yield f"{listed.caption}\n\n{as_markdown(*listed.make(folder, size))}"
+            yield f"{listed.caption}\n\n{as_markdown(*listed.make(folder, preset))}"
 
 
-def tables_with_rows(folder: Path, size: str) -> Iterator[tuple[str, list[Table]]]:
+def tables_with_rows(folder: Path, preset: str) -> Iterator[tuple[str, list[Table]]]:
     """Every table that has rows, by name, with those of its parts that have some."""
     for name, listed in TABLES.items():
-        if parts := [part for part in listed.make(folder, size) if part.rows]:
+        if parts := [part for part in listed.make(folder, preset) if part.rows]:
             yield name, parts
 
 
-def export_tables(folder: Path, size: str, out: Path) -> Iterator[Path]:
+def export_tables(folder: Path, preset: str, out: Path) -> Iterator[Path]:
     """Write every table as CSV and LaTeX; one with several parts becomes several files."""
-    for name, parts in tables_with_rows(folder, size):
+    for name, parts in tables_with_rows(folder, preset):
         for number, part in enumerate(parts, 1):
-            stem = f"{name}-{size}" + (f"-{number}" if len(parts) > 1 else "")
+            stem = f"{name}-{preset}" + (f"-{number}" if len(parts) > 1 else "")
             for suffix, render in (("csv", as_csv), ("tex", as_latex)):
                 write_text(out / f"{stem}.{suffix}", render(part))
                 yield out / f"{stem}.{suffix}"

@@ -9,9 +9,9 @@ from otflam.report.published import TRANSFER
 from otflam.report.table import NONE, Body, fastest, over_seeds
 
 
-def transfer_table(folder: Path, size: str) -> Body:
+def transfer_table(folder: Path, preset: str) -> Body:
     """Table 1 with intervals, the paper's values beside ours, and normalised errors."""
-    records = chosen(folder, "transfer", size)
+    records = chosen(folder, "transfer", preset)
     rows = []
     for (task, order, method), found in sorted(group(records, "task", "order", "method").items(), reverse=True):
         plain = [over_seeds(found, name) for name in ("source_mse", "target_mse")]
@@ -24,10 +24,10 @@ def transfer_table(folder: Path, size: str) -> Body:
     return [*head, "source nMSE", "target nMSE", "rise of nMSE %"], rows
 
 
-def paired_table(folder: Path, size: str) -> Body:
+def paired_table(folder: Path, preset: str) -> Body:
     """The claim itself: monolithic minus OTF at the same seed."""
-    rows = []
-    for (task, order), found in sorted(group(chosen(folder, "transfer", size), "task", "order").items(), reverse=True):
+    rows, groups = [], group(chosen(folder, "transfer", preset), "task", "order")
+    for (task, order), found in sorted(groups.items(), reverse=True):
         otf, other = paired_tokenizers(found)
         if otf:
             gaps = [str(seed_gap(otf, other, name)) for name in ("target_nmse", "drop_normalised", "drop")]
@@ -35,9 +35,9 @@ def paired_table(folder: Path, size: str) -> Body:
     return ["source → target", "order", "seeds", "target nMSE", "rise of nMSE", "rise of MSE"], rows
 
 
-def tokenizer_table(folder: Path, size: str) -> Body:
+def tokenizer_table(folder: Path, preset: str) -> Body:
     """Held-out errors and statistics of codes for every vocabulary and variant."""
-    groups = group(chosen(folder, "tokenizer", size), "task", "variant", "codes")
+    groups = group(chosen(folder, "tokenizer", preset), "task", "variant", "codes")
     names = ("nmse", "shuffled_nmse", "kmeans_nmse", "moving_perplexity", "active_codes", "place_information")
     names += ("overlap", "ablation_in_area", "locality", "non_redundancy")
     rows = [
@@ -48,9 +48,9 @@ def tokenizer_table(folder: Path, size: str) -> Body:
     return [*head, "bits on place", "overlap", "in area", "locality", "non-redundancy", "seconds"], rows
 
 
-def carrier_table(folder: Path, size: str) -> Body:
+def carrier_table(folder: Path, preset: str) -> Body:
     """Which features know the motion on unseen digits, and which the digit."""
-    records = chosen(folder, "carrier", size)
+    records = chosen(folder, "carrier", preset)
     rows = []
     for (method,), found in sorted(group(records, "method").items(), reverse=True):
         for name, view in {"histogram": "codes, without place", "latent": "codes, in place"}.items():

@@ -13,10 +13,10 @@ BRIEF = 8
 CEILINGS = {"innovation_r2_states": "true states before and after", "innovation_r2_frames": "frames, all labels"}
 
 
-def lam_table(folder: Path, size: str) -> Body:
+def lam_table(folder: Path, preset: str) -> Body:
     """Is every latent action model healthy?"""
     rows = []
-    for (task, _), found in sorted(group(chosen(folder, "lam", size), "task", "method").items()):
+    for (task, _), found in sorted(group(chosen(folder, "lam", preset), "task", "method").items()):
         gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
         errors = [over_seeds(found, metric, 1.0, 5) for metric in ("error", "error_shuffled", "error_copied")]
         rank = over_seeds(found, "latent_rank", 1.0, 1)
@@ -25,10 +25,10 @@ def lam_table(folder: Path, size: str) -> Body:
     return [*head, "rank", "seconds"], rows
 
 
-def inside_table(folder: Path, size: str) -> Body:
+def inside_table(folder: Path, preset: str) -> Body:
     """What else FLAM and HiLAM must show: slots in use; chunks and skills that begin neither everywhere nor nowhere."""
     rows = []
-    for (task, method), found in sorted(group(chosen(folder, "lam", size), "task", "method").items()):
+    for (task, method), found in sorted(group(chosen(folder, "lam", preset), "task", "method").items()):
         vital = found[0]["metrics"]
         if "slots_used" in vital:
             share = f"{100 * vital['smallest_slot']:.0f} % in the smallest"
@@ -41,12 +41,12 @@ def inside_table(folder: Path, size: str) -> Body:
     return ["data", "method", "inside (wanted)", "next latent", "repeating the last"], rows
 
 
-def alignment_table(folder: Path, size: str, only: int | None = None) -> Body:
+def alignment_table(folder: Path, preset: str, only: int | None = None) -> Body:
     """How well actions and distractors are read from latents, with the controls."""
     names = ("action_r2", "action_r2_gain", "state_r2", "present_r2", "still_r2", "motion_r2", "both_r2")
     names += ("mlp_r2", "mlp_state_r2", "action_mse")
     leaks = ("distractor_r2", "background_r2", "colour_r2")  # no labels are drawn for them, so that seeds agree
-    records = [record for record in chosen(folder, "alignment", size) if only in (None, record["labels"])]
+    records = [record for record in chosen(folder, "alignment", preset) if only in (None, record["labels"])]
     rows = [
         [task, str(labels), named(found[0]), *(over_seeds(found, name) for name in names)]
         + [over_seeds(found[:1], name) for name in leaks]
@@ -57,17 +57,17 @@ def alignment_table(folder: Path, size: str, only: int | None = None) -> Body:
     return [*head, "camera R²", "background R²", "colour R²"], rows
 
 
-def brief_alignment_table(folder: Path, size: str) -> Body:
-    return alignment_table(folder, size, BRIEF)
+def brief_alignment_table(folder: Path, preset: str) -> Body:
+    return alignment_table(folder, preset, BRIEF)
 
 
-def paired_alignment_table(folder: Path, size: str) -> Body:
+def paired_alignment_table(folder: Path, preset: str) -> Body:
     """The paper's claim: a method's decoding error minus LAPO's on the same held-out episodes with the same labels.
 
     Intervals are over episodes, each averaged over the draws of labels: one model of each method was trained.
     """
     rows = []
-    for (task, labels), found in sorted(group(chosen(folder, "alignment", size), "task", "labels").items()):
+    for (task, labels), found in sorted(group(chosen(folder, "alignment", preset), "task", "labels").items()):
         for (method,), ours in group(found, "method").items():
             gap = decoding_gap(found, method) if method != BASELINE else None
             if gap:
@@ -75,10 +75,10 @@ def paired_alignment_table(folder: Path, size: str) -> Body:
     return ["data", "labels", "method", "action MSE minus LAPO-256's", "episodes", "draws of labels"], rows
 
 
-def innovation_table(folder: Path, size: str) -> Body:
+def innovation_table(folder: Path, preset: str) -> Body:
     """What latents know that no state could have told, beside raw motion and the ceilings."""
     rows = []
-    groups = group(chosen(folder, "innovation", size), "task", "labels", "method")
+    groups = group(chosen(folder, "innovation", preset), "task", "labels", "method")
     for (task, labels, _), found in sorted(groups.items()):
         metrics = found[0]["metrics"]
         read = [told(over(found, name), 3) for name in ("innovation_r2", "innovation_mlp_r2", "innovation_r2_motion")]
@@ -90,7 +90,7 @@ def innovation_table(folder: Path, size: str) -> Body:
 
 
 def with_interval(metrics: dict[str, Any], name: str) -> str:
-    """A cell: a number with both ends of its recorded interval."""
+    """An entry: a number with both ends of its recorded interval."""
     if metrics.get(name) is None:
         return NONE
     low, high = metrics[f"{name}_interval"]

@@ -35,10 +35,10 @@ Published = Mapping[str, tuple[float, float] | None]
 """The paper's mean and deviation on each task."""
 
 
-def summary_table(folder: Path, size: str) -> Body:
+def summary_table(folder: Path, preset: str) -> Body:
     """Returns, their difference from the labels alone, returns from recorded starts, and innovation R²."""
-    records = usual(distracted(folder, "control", size))
-    known = distracted(folder, "innovation", size)
+    records = usual(distracted(folder, "control", preset))
+    known = distracted(folder, "innovation", preset)
     found = {record["method"] for record in records}
     rows = [_summary_row(records, known, method, 0) for method in names.FLOOR if method in found]
     for labels in sorted({r["labels"] for r in records if r["labels"]}):
@@ -59,7 +59,7 @@ def _place(method: str) -> tuple[bool, int, str]:
 
 
 def _summary_row(records: Records, known: Records, method: str, labels: int) -> list[str]:
-    cells: list[str] = []
+    entries: list[str] = []
     name = method
     for task in names.TASKS:
         here = [r for r in records if (r["base"], r["labels"]) == (task, labels)]
@@ -67,40 +67,42 @@ def _summary_row(records: Records, known: Records, method: str, labels: int) -> 
         read = [r for r in known if (r["base"], r["method"], r["labels"]) == (task, method, labels)]
         name = names.named(found[0]) if found else name
         gap = difference(found, alone, returns_of) if labels and method != names.LABELS_ONLY else None
-        cells += [
+        entries += [
             told(over(found, "return_mean"), 1),
             told(gap, 1, sign=True),
             told(over(found, "start_return_share", 100.0), 1),
             told(over(read, "innovation_r2"), 3),
         ]
-    return [name, str(labels or NONE), *cells]
+    return [name, str(labels or NONE), *entries]
 
 
 def _ceiling_row(known: Records, metric: str, name: str) -> list[str]:
     """What could be read at best, the same for all methods; its interval is over held-out episodes."""
-    cells: list[str] = []
+    entries: list[str] = []
     for task in names.TASKS:
         found = [r["metrics"] for r in known if r["base"] == task and r["metrics"].get(metric) is not None]
-        cells += [NONE, NONE, NONE, with_interval(found[0], metric) if found else NONE]
-    return [f"ceiling: {name}", NONE, *cells]
+        entries += [NONE, NONE, NONE, with_interval(found[0], metric) if found else NONE]
+    return [f"ceiling: {name}", NONE, *entries]
 
 
-def tuning_table(folder: Path, size: str) -> Body:
+def tuning_table(folder: Path, preset: str) -> Body:
     """Every trial: what so many steps on labelled episodes earned on validation seeds; the best is marked."""
-    records, rows = distracted(folder, "tuning", size), []
+    records, rows = distracted(folder, "tuning", preset), []
     steps = sorted({r["steps"] for r in records})
     groups = group(records, "method", "labels", "base")
     for method, labels, task in sorted(groups, key=lambda key: (_place(key[0]), key[1:])):
         returns = {r["steps"]: r["metrics"]["return_mean"] for r in groups[method, labels, task]}
         best = max(returns.values())
-        cells = [f"{returns[each]:.1f}" + " *" * (returns[each] == best) if each in returns else NONE for each in steps]
-        rows.append([names.named(groups[method, labels, task][0]), str(labels), task, *cells])
+        entries = [
+            f"{returns[each]:.1f}" + " *" * (returns[each] == best) if each in returns else NONE for each in steps
+        ]
+        rows.append([names.named(groups[method, labels, task][0]), str(labels), task, *entries])
     return ["method", "labels", "task", *(f"{each:,} steps" for each in steps)], rows
 
 
-def control_table(folder: Path, size: str) -> Body:
+def control_table(folder: Path, preset: str) -> Body:
     """Returns, each task with its floor and its ceiling."""
-    records, rows = chosen(folder, "control", size), []
+    records, rows = chosen(folder, "control", preset), []
     records += best_by_return(records)
     bounds = group(records, "task", "method")
     groups = group([{"codes": 0} | record for record in records], "task", "labels", "method", "codes")
@@ -129,14 +131,14 @@ def _earned(records: Records) -> list[str]:
 
 
 def imitated(records: Records) -> str:
-    """A cell: episodes that a policy imitates, with or without labels."""
+    """An entry: episodes that a policy imitates, with or without labels."""
     count = records[0]["metrics"].get("imitated_episodes")
     return NONE if count is None else f"{count:.0f}"
 
 
-def baselines_table(folder: Path, size: str) -> Body:
+def baselines_table(folder: Path, preset: str) -> Body:
     """Table full_baseline: every method at the budget with most of them."""
-    records = usual(distracted(folder, "control", size))
+    records = usual(distracted(folder, "control", preset))
     labels = main_budget(records)
     groups = group((record for record in records if record["labels"] == labels), "method")
     rows = []
@@ -145,9 +147,9 @@ def baselines_table(folder: Path, size: str) -> Body:
     return _heads(f"method ({labels} labels)"), _between(records, rows, [])
 
 
-def vocabulary_table(folder: Path, size: str) -> Body:
+def vocabulary_table(folder: Path, preset: str) -> Body:
     """Table full_ksweep: how returns depend on the size of the vocabulary."""
-    records, rows = distracted(folder, "control", size), []
+    records, rows = distracted(folder, "control", preset), []
     labels = main_budget(records)  # one method has other sizes at other budgets too, for the study of supervision
     groups = group((record for record in sized(records) if record["labels"] == labels), "method", "codes")
     for method, codes in (key for ours in names.OURS for key in sorted(groups) if key[0] == ours):
@@ -156,9 +158,9 @@ def vocabulary_table(folder: Path, size: str) -> Body:
     return _heads(f"method ({labels} labels)", "K"), _between(records, rows, [NONE])
 
 
-def supervision_table(folder: Path, size: str) -> Body:
+def supervision_table(folder: Path, preset: str) -> Body:
     """Table supervision: how returns grow with labelled episodes; the paper's budgets are of longer episodes."""
-    records, rows = distracted(folder, "control", size), []
+    records, rows = distracted(folder, "control", preset), []
     groups = group((r for r in sized(records) if r["method"] in names.SUPERVISED), "method", "codes", "labels")
     for method, codes, labels in sorted(groups, key=lambda key: (names.SUPERVISED.index(key[0]), key)):
         known = method != names.LABELS_ONLY
@@ -169,14 +171,14 @@ def supervision_table(folder: Path, size: str) -> Body:
 
 def _row(records: Records, facts: list[str], paper: Published) -> list[str]:
     """A method and further facts; then, for each task, mean, deviation and the paper's of both."""
-    cells = [names.named(records[0] | {"codes": 0}), *facts]
+    entries = [names.named(records[0] | {"codes": 0}), *facts]
     for task in names.TASKS:
         found = [record for record in records if record["base"] == task]
         spread = f"{rms_deviation([record['metrics']['returns'] for record in found]):.1f}" if found else NONE
         published = paper.get(task)
         printed = NONE if published is None else f"{published[0]:.2f} / {published[1]:.2f}"
-        cells += [over_seeds(found, "return_mean", digits=1), spread, printed]
-    return cells
+        entries += [over_seeds(found, "return_mean", digits=1), spread, printed]
+    return entries
 
 
 def _between(records: Records, rows: list[list[str]], facts: list[str]) -> list[list[str]]:

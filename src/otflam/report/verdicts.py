@@ -15,11 +15,11 @@ JUDGES = {"Motion codes": judge_codes, "Latent actions": judge_latents, "Control
 """Who judges what, in the order in which it is told."""
 
 
-def verdicts_by_topic(records: Path, size: str) -> dict[str, list[Verdict]]:
+def verdicts_by_topic(records: Path, preset: str) -> dict[str, list[Verdict]]:
     """What the records of a preset say of every claim; those without records are there too, as `unmeasured`."""
-    return {topic: judge(records, size) for topic, judge in JUDGES.items()}
+    return {topic: judge(records, preset) for topic, judge in JUDGES.items()}
 
 
-def verdicts(records: Path, size: str) -> list[Verdict]:
+def verdicts(records: Path, preset: str) -> list[Verdict]:
     """The same in one list."""
-    return [verdict for found in verdicts_by_topic(records, size).values() for verdict in found]
+    return [verdict for found in verdicts_by_topic(records, preset).values() for verdict in found]

@@ -20,6 +20,7 @@ from otflam.tokenizer.config import (
 )
 from otflam.tokenizer.encode import (
     TOKENS as TOKENS,
+    Seen as Seen,
     encode_frames as encode_frames,
     encode_store as encode_store,
     encode_with as encode_with,

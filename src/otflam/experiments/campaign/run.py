@@ -20,10 +20,10 @@ from typing import Literal
 import numpy as np
 
 from otflam.core import UserError, run_jobs, stable_hash
-from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
-from otflam.experiments.campaign_mutations import alter
-from otflam.experiments.campaign_process import Death, Ended, run_command
-from otflam.experiments.campaign_samples import FOREIGN, SAMPLES, WORKS, Reader, Sample, Work, readable
+from otflam.experiments.campaign.judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
+from otflam.experiments.campaign.mutations import alter
+from otflam.experiments.campaign.process import Death, Ended, run_command
+from otflam.experiments.campaign.samples import FOREIGN, SAMPLES, WORKS, Reader, Sample, Work, readable
 
 Kind = Literal["kill", "mutation"]
 KINDS: tuple[Kind, ...] = ("kill", "mutation")
@@ -240,5 +240,5 @@ def count_rows(verdicts: list[Verdict], kind: Kind) -> Iterator[list[str]]:
             groups.setdefault(verdict.group, Counter())[verdict.outcome] += 1
     groups["all"] = sum(groups.values(), Counter())
     for name, counts in groups.items():
-        cells = [counts.total(), *(counts[outcome] for outcome in (*PASSED, *FAILED))]
-        yield [name, *(str(cell) if cell else "·" for cell in cells)]
+        entries = [counts.total(), *(counts[outcome] for outcome in (*PASSED, *FAILED))]
+        yield [name, *(str(entry) if entry else "·" for entry in entries)]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from otflam.experiments.campaign_process import Death, Ended
+from otflam.experiments.campaign.process import Death, Ended
 
 PASSED = {
     "refused": "one line that names the file, exit code 2, nothing touched",

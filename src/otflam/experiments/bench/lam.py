@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 
 from otflam.core import Batch, Hardware, Run, TrainConfig, UserError, fit, launch, make_optimiser
 from otflam.data import Clips, Column, Store, derive
-from otflam.experiments.bench_tokenizer import walker
+from otflam.experiments.bench.tokenizer import walker
 from otflam.lam import LAM, METHODS, Backbone, Base, Parts, build_lam
-from otflam.presets import preset
+from otflam.presets import get_preset
 from otflam.tokenizer import FrameTokenizer, build_tokenizer
 
 KINDS = ("otf-lam-pixel", "otf-lam-dino", "lapo-256", "flam-8", "hilam")
@@ -33,7 +33,7 @@ def loader_share() -> float:
 
 def _loader_share(method: str) -> float:
     model, clips = ready(method, "laptop")
-    training = preset("laptop").lam_training[method]
+    training = get_preset("laptop").lam_training[method]
     optimiser, reading, whole = make_optimiser(model, training), 0.0, 0.0
     for step in range(STEPS + 3):
         began = time.perf_counter()
@@ -59,7 +59,7 @@ def dino_features_stored() -> float:
 def pixel_codes_stored() -> float:
     """Training steps of OTF-LAM-Pixel at the laptop preset: with the tokenizer in every step over stored codes."""
     model, clips = ready("otf-lam-pixel", "laptop")
-    batch = clips.batch(preset("laptop").lam_training["otf-lam-pixel"].batch, 0, 0)
+    batch = clips.batch(get_preset("laptop").lam_training["otf-lam-pixel"].batch, 0, 0)
     return _ratio(model, Batch(batch.frames, batch.offsets, {}), batch)
 
 
@@ -112,19 +112,19 @@ def _step(model: LAM, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
     optimiser.step()
 
 
-def ready(method: str, size: str, backbone: Backbone | None = None) -> tuple[LAM, Clips]:
+def ready(method: str, name: str, backbone: Backbone | None = None) -> tuple[LAM, Clips]:
     """A fresh model and clips with whatever its frozen networks would have stored."""
-    chosen, store = preset(size), walker()
-    config, width = chosen.lam[method], 384 if method == "otf-lam-dino" else None
+    preset, store = get_preset(name), walker()
+    config, width = preset.lam[method], 384 if method == "otf-lam-dino" else None
     parts = Parts((64, 64, 3), backbone=backbone, width=width)
     torch.manual_seed(0)
     made: dict[Base, Callable[[], nn.Module]] = {
-        "motion tokenizer": lambda: build_tokenizer(chosen.tokenizer),
-        "frame tokenizer": lambda: FrameTokenizer(chosen.frame_tokenizer).eval(),
-        "latent action model": lambda: build_lam("lapo-64", chosen.lam["lapo-64"], parts).eval(),
+        "motion tokenizer": lambda: build_tokenizer(preset.tokenizer),
+        "frame tokenizer": lambda: FrameTokenizer(preset.frame_tokenizer).eval(),
+        "latent action model": lambda: build_lam("lapo-64", preset.lam["lapo-64"], parts).eval(),
     }
     if (base := METHODS[method].base) is not None:
-        parts = replace(parts, base=made[base](), base_hash=f"bench-{size}")
+        parts = replace(parts, base=made[base](), base_hash=f"bench-{name}")
     model = build_lam(method, config, parts).train()
     columns = model.columns(parts, store, None, lambda name: lambda done, total: None, online=True)
     if METHODS[method].features and backbone is None:

@@ -16,8 +16,8 @@ from PIL import Image
 from otflam.core import UserError
 from otflam.envs import load_expert
 from otflam.evaluate import Cell, write_record
-from otflam.experiments.campaign_process import Death, run_command
-from otflam.experiments.campaign_samples import COLLECT, ENCODE, LABEL, LAOM, MOVER, PLAYER, RECORDS, VIDEOS, VOCAB
+from otflam.experiments.campaign.process import Death, run_command
+from otflam.experiments.campaign.samples import COLLECT, ENCODE, LABEL, LAOM, MOVER, PLAYER, RECORDS, VIDEOS, VOCAB
 from otflam.report import write_video
 
 LIMIT = 300.0

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from otflam.core import Hardware, Run, TrainProgress, fit, launch
-from otflam.data import Clips, Collection, Store, collect_episodes, split_episodes
+from otflam.data import Collection, Store, collect_episodes, split_episodes
 from otflam.envs import World
-from otflam.evaluate import spread
-from otflam.presets import PUBLIC, preset
+from otflam.evaluate import normalised_error
+from otflam.presets import PUBLIC, get_preset
 from otflam.tokenizer import (
     MotionAutoencoder,
     TokenizerConfig,
@@ -51,7 +51,7 @@ def walker() -> Store:
 def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
     """Train without end; `after_step` raises to stop."""
     store = walker()
-    train = dataclasses.replace(preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
+    train = dataclasses.replace(get_preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
     clips = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[0])
     torch.manual_seed(0)
     model, done = build_tokenizer(config), 0
@@ -68,19 +68,9 @@ def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int
             model.eval()
 
 
-@torch.inference_mode()
-def _error(model: MotionAutoencoder, clips: Clips) -> float:
-    """Normalised error on evenly spaced clips."""
-    model.eval()
-    frame, signal = model.observe(clips.gather(spread(clips, HELD_OUT)))
-    error = float((model.redraw(model.encode(signal), frame) - signal).square().sum() / signal.square().sum())
-    model.train()
-    return error
-
-
 def tokenizer_time_to_error() -> float:
     """Training time to the best held-out error that the public decoder's shape reaches, public over ours."""
-    ours = dataclasses.replace(preset("laptop").tokenizer, warmup=40)
+    ours = dataclasses.replace(get_preset("laptop").tokenizer, warmup=40)
     public = _error_curve(dataclasses.replace(ours, decoder=PUBLIC), lambda curve: curve[-1][0] > PUBLIC_SECONDS)
     goal = min(error for _, error in public)
     reached = _error_curve(ours, lambda curve: curve[-1][1] <= goal or curve[-1][0] > PUBLIC_SECONDS)
@@ -102,7 +92,7 @@ def _error_curve(
         if step <= config.warmup or step % CHECK_EVERY:
             return
         spent += time.perf_counter() - resumed
-        curve.append((spent, _error(model, held_out)))
+        curve.append((spent, normalised_error(model, held_out, HELD_OUT)))
         resumed = time.perf_counter()
         if enough(curve):
             raise TimeIsUpError
@@ -126,8 +116,8 @@ def encode_transitions_per_s() -> float:
 
 def step_cost_k128_over_k16() -> float:
     """Time of a training step with 128 codes over one with 16, interleaved."""
-    base = preset("laptop").tokenizer
-    batch = motion_clips(walker(), base).batch(preset("laptop").tokenizer_training.batch, 0, 0)
+    base = get_preset("laptop").tokenizer
+    batch = motion_clips(walker(), base).batch(get_preset("laptop").tokenizer_training.batch, 0, 0)
     times = {16: 0.0, 128: 0.0}
     models = {}
     for codes in times:

@@ -13,8 +13,8 @@ from otflam.core import Hardware, Run, TrainConfig, TrainProgress, fit, launch, 
 from otflam.data import Clips, Column, derive
 from otflam.envs import World
 from otflam.evaluate import EVALUATION, play
-from otflam.experiments.bench_lam import KINDS, ready
-from otflam.experiments.bench_tokenizer import walker
+from otflam.experiments.bench.lam import KINDS, ready
+from otflam.experiments.bench.tokenizer import walker
 from otflam.policy import (
     ActionDecoder,
     ActionDecoderConfig,
@@ -27,7 +27,7 @@ from otflam.policy import (
     describe_agent,
     save_agent,
 )
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 STEPS = 25
 """Timed training steps."""
@@ -40,29 +40,29 @@ def lam_training_minutes() -> float:
     minutes = []
     for method in KINDS:
         model, clips = ready(method, "laptop")
-        training = preset("laptop").lam_training[method]
+        training = get_preset("laptop").lam_training[method]
         minutes.append(training.steps * _step_seconds(model, clips, training) / 60)
     return max(minutes)
 
 
 def clone_minutes() -> float:
     """Minutes that a clone of the laptop preset trains."""
-    training = preset("laptop").policy.clone
+    training = get_preset("laptop").policy.clone
     return training.steps * _step_seconds(_clone(), _latents().clips(walker(), (-2, -1, 0), range(12)), training) / 60
 
 
 def decoder_seconds() -> float:
     """Seconds that the decoder with most labels trains."""
-    training, chosen = preset("laptop").policy.decode, preset("laptop")
-    space, width = ActionSpace.of(walker()), chosen.policy.actor.state + LATENT
+    preset = get_preset("laptop")
+    space, width = ActionSpace.of(walker()), preset.policy.actor.state + LATENT
     pairs = Pairs(torch.randn(16_000, width), torch.rand(16_000, space.outputs))
     model = ActionDecoder(ActionDecoderConfig(), width, space)
-    return max(chosen.labels.values()) * _step_seconds(model, pairs, training)
+    return max(preset.labels.values()) * _step_seconds(model, pairs, preset.policy.decode)
 
 
 def clone_latents_stored() -> float:
     """Time of a clone's training step: the latent action model in every step over stored latents."""
-    training, clone = preset("laptop").policy.clone, _clone()
+    training, clone = get_preset("laptop").policy.clone, _clone()
     lam, clips = ready("lapo-256", "laptop")
     stored = _latents().clips(walker(), (-2, -1, 0), range(12))
     fabric, optimiser = launch(CPU), make_optimiser(clone, training)
@@ -93,7 +93,7 @@ def evaluation_seconds() -> float:
 
 def _clone() -> Clone:
     torch.manual_seed(0)
-    return Clone(preset("laptop").policy.actor, (64, 64, 3), LatentSpace(LATENT), "latents").train()
+    return Clone(get_preset("laptop").policy.actor, (64, 64, 3), LatentSpace(LATENT), "latents").train()
 
 
 def _latents() -> Target:

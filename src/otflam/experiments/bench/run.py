@@ -19,21 +19,21 @@ import numpy as np
 from otflam.core import read_json, require_name, write_json
 from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
 from otflam.envs import Quality, make
-from otflam.experiments.bench_demo import demo_minutes, demo_peak_gb
-from otflam.experiments.bench_lam import (
+from otflam.experiments.bench.demo import demo_minutes, demo_peak_gb
+from otflam.experiments.bench.lam import (
     dino_features_stored,
     lapo_over_plain_loop,
     loader_share,
     pixel_codes_stored,
 )
-from otflam.experiments.bench_policy import (
+from otflam.experiments.bench.policy import (
     clone_latents_stored,
     clone_minutes,
     decoder_seconds,
     evaluation_seconds,
     lam_training_minutes,
 )
-from otflam.experiments.bench_tokenizer import (
+from otflam.experiments.bench.tokenizer import (
     encode_transitions_per_s,
     step_cost_k128_over_k16,
     tokenizer_time_to_error,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from otflam.core import UserError, write_text
-from otflam.experiments.campaign import Kind, Plan, count_rows, run_campaign
-from otflam.experiments.campaign_judging import FAILED, PASSED, Verdict
-from otflam.experiments.campaign_prepare import prepare
-from otflam.experiments.campaign_process import preload
+from otflam.experiments.campaign.judging import FAILED, PASSED, Verdict
+from otflam.experiments.campaign.prepare import prepare
+from otflam.experiments.campaign.process import preload
+from otflam.experiments.campaign.run import Kind, Plan, count_rows, run_campaign
 from otflam.report import Table, as_markdown
 
 GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")

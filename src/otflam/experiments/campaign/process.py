@@ -73,7 +73,7 @@ def preload() -> None:
     import torch.utils.tensorboard
 
     torch.set_num_threads(1)
-    for module in pkgutil.walk_packages([str(Path(__file__).parents[1])], "otflam."):
+    for module in pkgutil.walk_packages([str(Path(__file__).parents[2])], "otflam."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     with contextlib.suppress(ImportError):  # an extra; without it its samples are left out

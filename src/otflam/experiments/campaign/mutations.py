@@ -148,13 +148,13 @@ def _alter_lines(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
             lines[at] = lines[at][: int(rng.integers(len(lines[at]) + 1))]
             return b"".join(lines), Alteration(f"tear line {at}")
         case _:
-            cells = lines[at].split(b",")
-            cell = int(rng.integers(len(cells)))
-            cells[cell] = [b"nan", b"-1", b"1e400", b"", b"text", b"99999999999999999999", b"../victim"][
+            fields = lines[at].split(b",")
+            field = int(rng.integers(len(fields)))
+            fields[field] = [b"nan", b"-1", b"1e400", b"", b"text", b"99999999999999999999", b"../victim"][
                 rng.integers(7)
             ]
-            lines[at] = b",".join(cells)
-            return b"".join(lines), Alteration(f"cell {cell} of line {at} becomes {cells[cell].decode()!r}")
+            lines[at] = b",".join(fields)
+            return b"".join(lines), Alteration(f"field {field} of line {at} becomes {fields[field].decode()!r}")
 
 
 def _alter_journal(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
