@@ -36,10 +36,10 @@ from otflam.policy.clone import load_clone
 from otflam.policy.config import PolicyConfig
 from otflam.policy.spaces import ActionSpace
 from otflam.policy.train import Task, train_agent, train_reference
-from otflam.presets import preset
+from otflam.presets import get_preset
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-world" / "src"
-TINY, CPU, HOME = preset("tiny"), Hardware(accelerator="cpu"), World("square-home", size=32)
+TINY, CPU, HOME = get_preset("tiny"), Hardware(accelerator="cpu"), World("square-home", size=32)
 PLAN = Collection(HOME, episodes=16, mix="expert=0.75,random=0.25", noise=0.2, seed=3)
 
 
