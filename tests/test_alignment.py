@@ -20,7 +20,7 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter
-from otflam.envs.experts import make_policy
+from otflam.envs.policies import make_policy
 from otflam.envs.rollout import episode_seed, play_episode
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World

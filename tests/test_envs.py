@@ -28,7 +28,7 @@ from otflam.envs.distractors import (
     ground_alpha,
     to_sphere,
 )
-from otflam.envs.experts import Random
+from otflam.envs.policies import Random
 from otflam.envs.rollout import play_episode
 from otflam.envs.suite import ControlEnv, make
 from otflam.envs.world import World
@@ -62,7 +62,7 @@ def test_time_limit_ends_an_episode() -> None:
 def test_same_seed_same_pixels_in_another_process(task: str) -> None:
     program = f"""
 import hashlib
-from otflam.envs.experts import Random
+from otflam.envs.policies import Random
 from otflam.envs.rollout import play_episode
 from otflam.envs.suite import make
 env = make({task!r})
@@ -97,7 +97,7 @@ def test_recorded_physics_redraws_the_same_pixels(quality: str) -> None:
     played(env, 12, 2)
     again = list(env.redraw(11, episode.physics))
     np.testing.assert_array_equal(np.stack([frame for frame, _ in again]), episode.frames)
-    np.testing.assert_array_equal(np.stack([state.vector() for _, state in again]), episode.distractors)
+    np.testing.assert_array_equal(np.stack([info["distractors"] for _, info in again]), episode.distractors)
     env.close()
 
 

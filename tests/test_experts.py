@@ -14,16 +14,8 @@ from torch import nn
 
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.envs.experts import (
-    Expert,
-    Random,
-    Zero,
-    expert_returns,
-    load_expert,
-    make_policy,
-    packaged_experts,
-    parse_mix,
-)
+from otflam.envs.experts import Expert, load_expert, packaged_experts
+from otflam.envs.policies import Random, Zero, expert_returns, make_policy, parse_mix
 from otflam.envs.rollout import Observation, episode_seed, play_episode, state_return
 from otflam.envs.sac import SAC, Actor, TwinCritic
 from otflam.envs.simulation import Simulation

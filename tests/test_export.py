@@ -13,7 +13,7 @@ import pytest
 
 from otflam.commands.report import Export
 from otflam.core.errors import UserError
-from otflam.envs.experts import POLICIES
+from otflam.envs.families import policy_names
 from otflam.evaluate import names
 from otflam.policy.train import Reference
 from otflam.report.html import as_html
@@ -158,7 +158,7 @@ def test_names_of_rows() -> None:
 
 def test_names_are_those_that_stages_know() -> None:
     """Stages to the left cannot read the list of names: what they call their policies must be on it."""
-    assert names.UNTRAINED == POLICIES
+    assert policy_names("cheetah-run") == names.UNTRAINED
     assert set(get_args(Reference)) == {*names.REFERENCES, names.ALL_ACTIONS}
     assert {*names.BOUNDS, *names.REFERENCES, *names.GROUNDED} <= METHOD_COLOURS.keys()
     assert {*names.FLOOR, *names.CEILING} == set(names.BOUNDS)

@@ -1,5 +1,13 @@
+from otflam.core import Column as Column
 from otflam.data import Clips as Clips, Store as Store
-from otflam.envs import make as make
+from otflam.envs import (
+    Actions as Actions,
+    Facts as Facts,
+    Family as Family,
+    World as World,
+    make as make,
+    register_world as register_world,
+)
 from otflam.lam import (
     METHODS as METHODS,
     LatentActionModel as LatentActionModel,

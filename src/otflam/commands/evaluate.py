@@ -52,7 +52,7 @@ class EvaluateAlignment:
     def run(self) -> None:
         from otflam.core import write_json
         from otflam.data import Store
-        from otflam.evaluate import judge_extractor, load_extractor
+        from otflam.evaluate import finite, judge_extractor, load_extractor
 
         train = get_preset(self.preset).policy.seeded(self.seed).decode
         extractor = load_extractor(self.extractor)
@@ -61,5 +61,5 @@ class EvaluateAlignment:
             if isinstance(value, float):
                 say(f"{name:16} {value:.4f}")
         if self.out is not None:
-            write_json(self.out, found)
+            write_json(self.out, {name: finite(value) for name, value in found.items()})
             say(f"wrote {self.out}")

@@ -48,9 +48,9 @@ class ExpertEvaluate:
     """Play episodes with an expert, or at random, or doing nothing, and print the returns."""
 
     task: tyro.conf.Positional[str]
-    """dm_control suite task as DOMAIN-TASK."""
+    """dm_control suite task as DOMAIN-TASK, or a task of another world."""
     policy: str = "expert"
-    """expert, random or zero."""
+    """expert, random or zero, or another policy of the task's world."""
     expert: str | None = None
     """Expert file instead of the packaged one."""
     episodes: int = 10

@@ -59,7 +59,7 @@ class Training:
         folder = self.out / "decoder"
         rows = read_metrics(folder) if (folder / METRICS).exists() else []
         found = [row["check/held_out"] for row in rows if "check/held_out" in row]
-        if found and not self.config.decoder.discrete:
+        if found and not task.decoder.discrete:
             actions = np.concatenate([task.store.episode(int(index), "actions") for index in task.watched])
             gain = 1 - found[-1] / max(float(actions.var(0).mean()), 1e-12)
             advice = "" if gain > 0 else ": more labels, or other steps (--decode.steps)"
@@ -185,11 +185,11 @@ class EvaluateReturn(Playing):
     """Parallel processes."""
 
     def run(self) -> None:
-        from otflam.envs import packaged_experts
+        from otflam.envs import has_expert
         from otflam.evaluate import bootstrap_interval, interquartile_mean, play
 
         world = self.world()
-        players: list[Any] = [self.agent, "random", "zero", *(["expert"] if world.task in packaged_experts() else [])]
+        players: list[Any] = [self.agent, "random", "zero", *(["expert"] if has_expert(world.task) else [])]
         with ProgressBar(f"play {world.task}", "steps") as bar:
             for player in players:
                 bar.part(f"play {player}", "steps").start(0, self.episodes * (self.steps or 1000))
@@ -207,17 +207,17 @@ class PolicyRun(Playing):
     """The video."""
 
     def run(self) -> None:
-        from otflam.envs import ControlEnv, episode_seed, play_episode
+        from otflam.envs import episode_seed, open_world, play_episode
         from otflam.evaluate import load_agent_for
         from otflam.report import write_video
 
         if self.video.suffix != ".mp4":
             raise UserError(f"{self.video} is no .mp4 file", "give a name that ends in .mp4")
-        env = ControlEnv(self.world())
-        with ProgressBar(f"play {env.world.task}", "steps") as bar:
-            bar.start(0, self.steps or env.simulation.steps)
+        env = open_world(self.world())
+        with ProgressBar(f"play {env.facts.task}", "steps") as bar:
+            bar.start(0, self.steps or env.facts.steps)
             seed = episode_seed(self.first_seed(), 0)
             episode = play_episode(env, load_agent_for(self.agent, env), seed, steps=self.steps, progress=bar)
         env.close()
-        write_video(episode.frames, Fraction(ControlEnv.metadata["render_fps"]), self.video)
+        write_video(episode.frames, Fraction(env.facts.fps), self.video)
         say(f"return {episode.rewards.sum():.1f} in {len(episode.rewards)} steps: {self.video}")

@@ -59,6 +59,7 @@ from otflam.core.nn import (
     start_orthogonal as start_orthogonal,
 )
 from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
+from otflam.core.plugins import import_name as import_name, load_plugins as load_plugins
 from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
 from otflam.core.processor import use_one_thread as use_one_thread
 from otflam.core.progress import SILENT as SILENT, Progress as Progress
@@ -90,4 +91,4 @@ from otflam.core.train import (
     train_step as train_step,
 )
 from otflam.core.training import SMALLER_STEPS as SMALLER_STEPS, Hardware as Hardware, TrainConfig as TrainConfig
-from otflam.core.types import Episode as Episode
+from otflam.core.types import HEADER as HEADER, Column as Column, Episode as Episode

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.core import SILENT, Progress, UserError, from_json, run_jobs, to_json, versions
+from otflam.core import SILENT, Column, Progress, UserError, from_json, run_jobs, stable_hash, to_json
 from otflam.data.options import Collection
-from otflam.data.store import Column, Store
+from otflam.data.store import Store
 from otflam.data.writing import StoreWriter, finished_store
-from otflam.envs import ControlEnv, World, episode_seed, make_policy, packaged_experts, parse_mix, play_episode
+from otflam.envs import (
+    Environment,
+    Policy,
+    World,
+    episode_seed,
+    make_policy,
+    open_world,
+    parse_mix,
+    play_episode,
+    policy_names,
+    restorable,
+)
 
 SIMULATION = "simulation"
 
@@ -26,12 +36,13 @@ def collect_episodes(collection: Collection, out: Path, workers: int, progress: 
         raise UserError(f"--seed {collection.seed}", "give a number of 0 or more")
     if not 0 <= collection.noise < np.inf:
         raise UserError(f"--noise {collection.noise}", "give a standard deviation of 0 or more")
-    env = ControlEnv(collection.world)
-    steps = min(collection.steps or env.simulation.steps, env.simulation.steps)
-    for name in parse_mix(collection.mix):
-        make_policy(name, env.simulation, collection.expert)
-    plan = to_json(collection) | {"expert_digest": _expert_digest(collection), "background_set": _background_set(env)}
-    columns, extra = _columns(env), _about(env)
+    env = open_world(collection.world)
+    facts = env.facts
+    if facts.actions.choices and collection.noise > 1:
+        raise UserError(f"--noise {collection.noise}", "actions are discrete: give the share of random ones, 0 to 1")
+    steps, policies = min(collection.steps or facts.steps, facts.steps), make_policies(collection, env)
+    plan = to_json(collection) | {"expert_digest": digest_of(policies), "background_set": facts.scenery}
+    columns, extra = facts.all_columns(), _about(env)
     env.close()
     if (store := finished_store(out, plan)) is not None:
         return store
@@ -58,10 +69,10 @@ class Collector:
 
     def __init__(self, collection: Collection, out: Path, columns: dict[str, Column], plan: Any, steps: int) -> None:
         self.collection, self.steps = collection, steps
-        self.env = ControlEnv(collection.world)
+        self.env = open_world(collection.world)
         self.writer = StoreWriter(out, columns, plan, slot=steps)
-        self.shares = parse_mix(collection.mix)
-        self.policies = {name: make_policy(name, self.env.simulation, collection.expert) for name in self.shares}
+        self.shares = _shares(collection)
+        self.policies = make_policies(collection, self.env)
 
     def __call__(self, index: int, progress: Progress) -> None:
         seed = episode_seed(self.collection.seed, index)
@@ -78,10 +89,11 @@ def render(source: Store, world: World, out: Path, workers: int, progress: Progr
     collected = recorded_collection(source)
     if world.task != collected.world.task:
         raise UserError(f"{source.path} holds {collected.world.task}", f"it cannot be drawn as {world.task}")
-    env = ControlEnv(world)
-    plan = {**to_json(dataclasses.replace(collected, world=world)), "background_set": _background_set(env)}
+    env = restorable(open_world(world))
+    facts = env.facts
+    plan = {**to_json(dataclasses.replace(collected, world=world)), "background_set": facts.scenery}
     plan |= {"expert_digest": source.config["expert_digest"], "rendered_from": source.hash}
-    columns = source.columns | {name: _columns(env)[name] for name in ("frames", "distractors")}
+    columns = source.columns | {name: facts.all_columns()[name] for name in ("frames", *facts.drawn)}
     extra = _about(env)
     env.close()
     slot = int(source.lengths.max())
@@ -99,21 +111,22 @@ def render(source: Store, world: World, out: Path, workers: int, progress: Progr
 
 
 class Redrawer:
-    """One worker that draws recorded physics states."""
+    """One worker that draws recorded episodes."""
 
     def __init__(self, source: Path, world: World, out: Path, columns: dict[str, Column], plan: Any, slot: int) -> None:
-        self.source, self.env = Store(source), ControlEnv(world)
+        self.source, self.env = Store(source), restorable(open_world(world))
         self.writer = StoreWriter(out, columns, plan, slot=slot)
 
     def __call__(self, index: int, progress: Progress) -> None:
         rows = {name: self.source.episode(index, name) for name in self.source.columns}
-        frames, distractors = [], []
-        for frame, distraction in self.env.redraw(self.source.episodes[index]["seed"], rows["physics"]):
-            frames.append(frame)
-            distractors.append(distraction.vector())
+        facts, known = self.env.facts, self.source.episodes[index]
+        drawn: dict[str, list[np.ndarray]] = {name: [] for name in ("frames", *facts.drawn)}
+        for frame, info in self.env.redraw(known["seed"], rows[facts.snapshot_column()]):
+            for name, values in drawn.items():
+                values.append(frame if name == "frames" else info[name])
             progress.advance()
-        info = {name: self.source.episodes[index][name] for name in ("seed", "policy", "return")}
-        self.writer.write(index, rows | {"frames": np.stack(frames), "distractors": np.stack(distractors)}, info)
+        told = {name: known[name] for name in ("seed", "policy", "return")}
+        self.writer.write(index, rows | {name: np.stack(values) for name, values in drawn.items()}, told)
 
 
 def recorded_collection(store: Store) -> Collection:
@@ -128,35 +141,20 @@ def recorded_collection(store: Store) -> Collection:
     return from_json(Collection, values, "meta.json config")
 
 
-def _expert_digest(collection: Collection) -> str | None:
-    """Content of the expert that plays, so that another file under the same name is not mistaken for it."""
-    expert = Path(collection.expert) if collection.expert else packaged_experts().get(collection.world.task)
-    if "expert" not in parse_mix(collection.mix) or expert is None:
-        return None
-    return hashlib.blake2b(expert.read_bytes(), digest_size=16).hexdigest()
+def make_policies(collection: Collection, env: Environment) -> dict[str, Policy]:
+    """All policies of a mix."""
+    return {name: make_policy(name, env, collection.expert) for name in _shares(collection)}
 
 
-def _background_set(env: ControlEnv) -> str | None:
-    return env.backgrounds.name if env.backgrounds is not None else None
+def digest_of(policies: dict[str, Policy]) -> str | None:
+    """Content of those that come from files, so that another file under the same name is not mistaken for it."""
+    found = [digest for policy in policies.values() if (digest := getattr(policy, "digest", None)) is not None]
+    return stable_hash(found) if len(found) > 1 else next(iter(found), None)
 
 
-def _columns(env: ControlEnv) -> dict[str, Column]:
-    simulation, size = env.simulation, env.world.size
-    return {
-        "frames": Column("uint8", (size, size, 3)),
-        "actions": Column("float32", (simulation.action_size,)),
-        "rewards": Column("float32", ()),
-        "states": Column("float32", (simulation.state_size,)),
-        "physics": Column("float64", (simulation.physics_size,)),
-        "distractors": Column("float32", (env.distraction_fields()["background"][1],)),
-    }
+def _shares(collection: Collection) -> dict[str, float]:
+    return parse_mix(collection.mix, policy_names(collection.world.task))
 
 
-def _about(env: ControlEnv) -> dict[str, Any]:
-    return {
-        "kind": SIMULATION,
-        "distractor_fields": env.distraction_fields(),
-        "action_low": env.simulation.low.tolist(),
-        "action_high": env.simulation.high.tolist(),
-        "versions": versions("numpy", "mujoco", "dm_control"),
-    }
+def _about(env: Environment) -> dict[str, Any]:
+    return {"kind": SIMULATION, **env.facts.actions.about(), **env.facts.about}

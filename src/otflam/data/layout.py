@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import UserError
+from otflam.core import HEADER, Column, UserError
 
-HEADER = 128
-"""Bytes of .npy header before the first row: numpy pads the headers of small arrays to exactly this."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 """Names of columns: they are names of files, and must not lead out of their folder."""
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -26,26 +22,6 @@ FACTS = {"episode": int, "seed": int, "policy": str, "source": str, "motion_name
 NUMBERS = ("return", "fps")
 """What an episode may tell of itself, and of which type; numbers may be unknown."""
 CURE = "it was altered; restore it or make the data set again"
-
-
-@dataclass(frozen=True)
-class Column:
-    dtype: str
-    """numpy's name of the element type."""
-    shape: tuple[int, ...]
-    """Shape of one row."""
-
-    @property
-    def row_bytes(self) -> int:
-        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
-
-    def header(self, rows: int) -> bytes:
-        buffer = io.BytesIO()
-        fields = {"descr": np.dtype(self.dtype).str, "fortran_order": False, "shape": (rows, *self.shape)}
-        np.lib.format.write_array_header_1_0(buffer, fields)
-        if len(buffer.getvalue()) != HEADER:
-            raise ValueError(f"a row shape {self.shape} does not fit a {HEADER}-byte header")
-        return buffer.getvalue()
 
 
 def read_columns(values: Any, file: Path, cure: str = CURE) -> dict[str, Column]:

@@ -17,9 +17,11 @@ class Collection:
     steps: int | None = None
     """Steps per episode; None plays each to its time limit (1000 in most tasks)."""
     mix: str = "expert=1"
-    """Shares of episodes played by each policy, e.g. expert=0.8,random=0.2 (policies: expert, random, zero)."""
+    """Shares of episodes played by each policy, e.g. expert=0.8,random=0.2 (policies: expert, random, zero,
+    and what else the world has)."""
     noise: float = 0.0
-    """Standard deviation of Gaussian noise added to every action before it is clipped and executed."""
+    """Standard deviation of Gaussian noise added to every action before it is clipped and executed; where actions are
+    discrete, the probability that one is replaced by a random one."""
     expert: str | None = None
     """Expert to use instead of the packaged one: a file of 'otflam expert train' or a LAOM/CleanRL PPO checkpoint."""
     seed: int = 0

@@ -13,8 +13,9 @@ def summarise(store: Store) -> dict[str, str]:
     size = sum(store.rows * column.row_bytes for column in store.columns.values())
     facts = {"data": str(store.path), "kind": str(store.meta.get("kind", "unknown"))}
     if world:
-        moving = "dynamic" if world.get("dynamic") else "static"
-        facts["world"] = f"{world.get('task')}, {world.get('difficulty')} ({moving}), {world.get('quality')} quality"
+        moving, quality = "dynamic" if world.get("dynamic") else "static", world.get("quality")
+        seen = f", {world.get('difficulty')} ({moving}), {quality} quality" if "distractor_fields" in store.meta else ""
+        facts["world"] = f"{world.get('task')}{seen}"
         facts["backgrounds"] = str(store.config.get("background_set") or "none")
     frames = int(store.lengths.sum())
     facts["episodes"] = f"{len(store)} of {_range(store.lengths)} frames, {frames} in all, {size / 1e9:.3f} GB"
@@ -33,6 +34,7 @@ def summarise(store: Store) -> dict[str, str]:
 def _actions(store: Store, frames: int) -> str:
     """What the actions are called and how many frames have one."""
     names = store.meta.get("action_names") or [f"{np.prod(store.columns['actions'].shape, dtype=int)} without names"]
+    names = [f"one of {store.meta['action_choices']}"] if "action_choices" in store.meta else names
     labelled, episodes = frames, len(store)
     if "action_mask" in store:
         counts = [int(store.episode(index, "action_mask").sum()) for index in range(len(store))]

@@ -8,5 +8,8 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
 from otflam.core.surface import surface
+from otflam.envs.families import load_worlds
 
 __getattr__, __dir__, __all__ = surface(__name__, __file__)
+
+load_worlds()

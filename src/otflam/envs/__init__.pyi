@@ -1,14 +1,29 @@
 from otflam.envs.backgrounds import open_backgrounds as open_backgrounds
-from otflam.envs.experts import (
-    POLICIES as POLICIES,
-    expert_about as expert_about,
-    expert_returns as expert_returns,
-    load_expert as load_expert,
-    make_policy as make_policy,
-    packaged_experts as packaged_experts,
-    parse_mix as parse_mix,
+from otflam.envs.environment import (
+    Actions as Actions,
+    Environment as Environment,
+    Facts as Facts,
+    Simulated as Simulated,
+    make as make,
+    open_world as open_world,
+    restorable as restorable,
+    simulate_world as simulate_world,
+)
+from otflam.envs.experts import expert_about as expert_about, load_expert as load_expert
+from otflam.envs.families import (
+    Family as Family,
+    can_simulate as can_simulate,
+    has_expert as has_expert,
+    policy_names as policy_names,
+    register_world as register_world,
 )
 from otflam.envs.gl import ensure_gl as ensure_gl
+from otflam.envs.policies import (
+    expert_returns as expert_returns,
+    make_policy as make_policy,
+    parse_mix as parse_mix,
+    policy_returns as policy_returns,
+)
 from otflam.envs.recipe import Recipe as Recipe
 from otflam.envs.rollout import (
     Observation as Observation,
@@ -18,9 +33,6 @@ from otflam.envs.rollout import (
     play_together as play_together,
     policy_rng as policy_rng,
     return_from as return_from,
-    state_return as state_return,
 )
-from otflam.envs.simulation import Simulation as Simulation
-from otflam.envs.suite import ControlEnv as ControlEnv, make as make
 from otflam.envs.training import train_expert as train_expert
 from otflam.envs.world import Difficulty as Difficulty, Quality as Quality, Split as Split, World as World

@@ -1,6 +1,6 @@
-"""Policies that make data: trained experts, random play, doing nothing, and mixtures of them.
+"""Trained experts of the control suite.
 
-Experts are evaluated with numpy in double precision and rounded to float32 at the end, so that workers start without
+They are evaluated with numpy in double precision and rounded to float32 at the end, so that workers start without
 torch and the differences between processors' matrix kernels do not reach the recorded actions.
 """
 
@@ -12,7 +12,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -22,9 +22,9 @@ import safetensors
 from jaxtyping import Float32, Float64
 from safetensors.numpy import load_file, save_file
 
-from otflam.core import SILENT, Progress, UserError, replacing, unknown_name
-from otflam.envs.rollout import Observation, Policy, episode_seed, state_return
-from otflam.envs.simulation import Simulation
+from otflam.core import UserError, replacing
+from otflam.envs.environment import Facts
+from otflam.envs.rollout import Observation
 
 WEIGHTS = resources.files("otflam.envs") / "weights"
 OBSERVATION_LIMIT = 10.0
@@ -42,6 +42,8 @@ class Expert:
     activation: Literal["relu", "tanh"]
     squash: bool
     """Whether the output passes through tanh; else it is clipped to the bounds when executed."""
+    digest: str | None = None
+    """Names the content of its file."""
 
     def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
         return self.action(observation.state)
@@ -81,26 +83,6 @@ def check_expert(mean: np.ndarray, std: np.ndarray, layers: Sequence[tuple[np.nd
     return None if (std > 0).all() else "a deviation is not above 0"
 
 
-class Random:
-    """Uniform actions."""
-
-    def __init__(self, low: Float32[np.ndarray, " a"], high: Float32[np.ndarray, " a"]) -> None:
-        self.low, self.high = low, high
-
-    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
-        return rng.uniform(self.low, self.high).astype(np.float32)
-
-
-class Zero:
-    """No action at all."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
-        return np.zeros(self.size, np.float32)
-
-
 def packaged_experts() -> dict[str, Path]:
     """The experts that come with the package, by task."""
     return {Path(str(file)).stem: Path(str(file)) for file in WEIGHTS.iterdir() if file.name.endswith(".safetensors")}
@@ -108,70 +90,28 @@ def packaged_experts() -> dict[str, Path]:
 
 def load_expert(task: str, file: str | None = None) -> Expert:
     """The packaged expert of a task, or one from a file: ours (.safetensors) or a LAOM/CleanRL PPO checkpoint."""
-    if file is None:
-        packaged = packaged_experts()
-        if task not in packaged:
-            raise UserError(
-                f"no packaged expert for {task!r} (there is one for {', '.join(sorted(packaged))})",
-                f"train one with 'otflam expert train {task}', or use --mix random=1",
-            )
-        return _load_safetensors(packaged[task])
-    path = Path(file)
+    packaged = packaged_experts()
+    if file is None and task not in packaged:
+        raise UserError(
+            f"no packaged expert for {task!r} (there is one for {', '.join(sorted(packaged))})",
+            f"train one with 'otflam expert train {task}', or use --mix random=1",
+        )
+    path = packaged[task] if file is None else Path(file)
     if not path.is_file():
         raise UserError(f"no expert file at {path}", "check the path given to --expert")
-    return _load_safetensors(path) if path.suffix == ".safetensors" else _load_ppo(path)
+    expert = _load_safetensors(path) if path.suffix == ".safetensors" else _load_ppo(path)
+    return replace(expert, digest=hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest())
 
 
-def make_policy(name: str, simulation: Simulation, expert: str | None = None) -> Policy:
-    """A policy by name: expert, random or zero."""
-    task, states, low, high = simulation.task, simulation.state_size, simulation.low, simulation.high
-    if name == "expert":
-        loaded = load_expert(task, expert)
-        if (len(loaded.mean), len(loaded.layers[-1][1])) != (states, len(low)):
-            raise UserError(
-                f"the expert {expert or task} is for {len(loaded.mean)} states and {len(loaded.layers[-1][1])} actions",
-                f"{task} has {states} and {len(low)}: use the expert of this task",
-            )
-        return loaded
-    if name == "random":
-        return Random(low, high)
-    if name == "zero":
-        return Zero(len(low))
-    raise unknown_name("policy", name, POLICIES)
-
-
-POLICIES = ("expert", "random", "zero")
-
-
-def parse_mix(text: str) -> dict[str, float]:
-    """Read shares such as `expert=0.8,random=0.2`; they must add up to 1."""
-    shares: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, share = part.strip().partition("=")
-        if name not in POLICIES:
-            raise unknown_name("policy in --mix", name, POLICIES)
-        try:
-            shares[name] = float(share or 1)
-        except ValueError:
-            raise UserError(f"share {share!r} in --mix", "write e.g. expert=0.8,random=0.2") from None
-    if not all(share >= 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
-        raise UserError(f"--mix {text}", "shares must not be negative and must add up to 1")
-    return shares
-
-
-def expert_returns(
-    task: str, policy: str, expert: str | None, episodes: int, seed: int, progress: Progress = SILENT
-) -> Float64[np.ndarray, " n"]:
-    """Returns of a state-based policy over full episodes."""
-    if episodes < 1:
-        raise UserError(f"--episodes {episodes}", "ask for at least one")
-    simulation, returns = Simulation(task), []
-    player = make_policy(policy, simulation, expert)
-    progress.start(0, episodes)
-    for index in range(episodes):
-        returns.append(state_return(simulation, player, episode_seed(seed, index)))
-        progress.advance()
-    return np.array(returns)
+def fitting_expert(facts: Facts, file: str | None) -> Expert:
+    """The expert of a task, if it is for as many states and actions as the task has."""
+    loaded = load_expert(facts.task, file)
+    if (len(loaded.mean), len(loaded.layers[-1][1])) != (facts.state_size, facts.actions.size):
+        raise UserError(
+            f"the expert {file or facts.task} is for {len(loaded.mean)} states and {len(loaded.layers[-1][1])} actions",
+            f"{facts.task} has {facts.state_size} and {facts.actions.size}: use the expert of this task",
+        )
+    return loaded
 
 
 def _load_safetensors(path: Path) -> Expert:

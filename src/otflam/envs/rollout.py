@@ -10,8 +10,11 @@ import numpy as np
 from jaxtyping import Float32, Float64, UInt8
 
 from otflam.core import SILENT, Episode, Progress
-from otflam.envs.simulation import Simulation
-from otflam.envs.suite import ControlEnv
+from otflam.envs.environment import Environment, Simulated
+
+NO_STATE = np.zeros(0, np.float32)
+STATE = {"states": "state"}
+"""Where `info` calls one row of a column otherwise."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Observation:
     frame: UInt8[np.ndarray, "h w 3"] | None
     """None where nothing is drawn."""
     state: Float32[np.ndarray, " s"]
+    """Empty where a world tells none."""
     step: int
 
 
@@ -56,7 +60,7 @@ def policy_rng(seed: int) -> np.random.Generator:
 
 
 def play_episode(
-    env: ControlEnv,
+    env: Environment,
     policy: Policy,
     seed: int,
     *,
@@ -64,56 +68,64 @@ def play_episode(
     noise: float = 0.0,
     progress: Progress = SILENT,
 ) -> Episode:
-    """Play the episode of a seed, for at most `steps` steps; `noise` is the deviation of Gaussian action noise."""
-    rng = policy_rng(seed)
-    low, high = env.simulation.low, env.simulation.high
+    """Play the episode of a seed, for at most `steps` steps; `noise` says how much actions are disturbed."""
+    rng, facts = policy_rng(seed), env.facts
+    actions, own = facts.actions, facts.own_columns()
     frame, info = env.reset(seed=seed)
     rows: list[tuple] = []
-    for step in range(steps or env.simulation.steps):
-        action = np.asarray(policy.act(Observation(frame, info["state"], step), rng), np.float32)
+    for step in range(steps or facts.steps):
+        action = np.asarray(policy.act(Observation(frame, info.get("state", NO_STATE), step), rng), np.float32)
         if noise:
-            action = action + noise * rng.standard_normal(action.shape, np.float32)
-        action = np.clip(action, low, high)  # keeps a NaN, which the simulation refuses with a clear message
-        after, reward, _, last, info_after = env.step(action)
-        rows.append((frame, action, np.float32(reward), info["state"], info["physics"], info["distractors"]))
+            action = actions.disturb(action, noise, rng)
+        action = actions.bound(action)
+        after, reward, terminated, truncated, info_after = env.step(actions.command(action))
+        kept = (np.asarray(info[STATE.get(name, name)], column.dtype) for name, column in own.items())
+        rows.append((frame, action, np.float32(reward), *kept))
         frame, info = after, info_after
         progress.advance()
-        if last:
+        if terminated or truncated:
             break
-    return Episode(*(np.stack(column) for column in zip(*rows, strict=True)))
+    frames, executed, rewards, *more = (np.stack(column) for column in zip(*rows, strict=True))
+    return Episode(frames, executed, rewards, dict(zip(own, more, strict=True)))
 
 
 def play_together(
-    envs: Sequence[ControlEnv],
+    envs: Sequence[Environment],
     policy: SeeingPolicy,
     stacks: UInt8[np.ndarray, "n k h w 3"],
     steps: int,
     progress: Progress = SILENT,
 ) -> Float64[np.ndarray, " n"]:
     """Returns of episodes that have begun with these frames, played side by side: one batch a step for the policy."""
-    totals = np.zeros(len(envs))
+    totals, playing, kind = np.zeros(len(envs)), dict(enumerate(envs)), envs[0].facts.actions
     for _ in range(steps):
-        actions, ended, frames = policy.decide(stacks), False, []
-        for place, (env, action) in enumerate(zip(envs, actions, strict=True)):
-            frame, reward, _, ended, _ = env.step(action)
+        actions, frames = policy.decide(stacks), stacks[:, -1].copy()  # who has ended stays in the batch: same bits
+        for place, env in list(playing.items()):
+            command = kind.command(kind.bound(actions[place]))
+            frames[place], reward, terminated, truncated, _ = env.step(command)
             totals[place] += reward
-            frames.append(frame)
             progress.advance()
-        if ended:  # suite tasks end only by their time limit, so that all end together
+            if terminated or truncated:
+                del playing[place]
+        if not playing:
             break
-        stacks = np.concatenate([stacks[:, 1:], np.stack(frames)[:, None]], 1)
+        stacks = np.concatenate([stacks[:, 1:], frames[:, None]], 1)
     return totals
 
 
 def state_return(
-    simulation: Simulation, policy: Policy, seed: int, steps: int | None = None, progress: Progress = SILENT
+    simulation: Simulated,
+    policy: Policy,
+    seed: int,
+    steps: int | None = None,
+    progress: Progress = SILENT,
 ) -> float:
     """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
     return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, progress)
 
 
 def return_from(
-    simulation: Simulation,
+    simulation: Simulated,
     policy: Policy,
     state: Float32[np.ndarray, " s"],
     rng: np.random.Generator,
@@ -121,12 +133,12 @@ def return_from(
     progress: Progress = SILENT,
 ) -> float:
     """The same from the state that a simulation is in."""
-    total = 0.0
-    for step in range(steps or simulation.steps):
-        action = np.clip(policy.act(Observation(None, state, step), rng), simulation.low, simulation.high)
-        state, reward, last = simulation.step(action)
+    total, facts = 0.0, simulation.facts
+    for step in range(steps or facts.steps):
+        action = facts.actions.bound(policy.act(Observation(None, state, step), rng))
+        state, reward, ended = simulation.step(facts.actions.command(action))
         total += reward
         progress.advance()
-        if last:
+        if ended:
             break
     return total

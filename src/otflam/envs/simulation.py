@@ -12,9 +12,12 @@ from dm_control.rl import control
 from jaxtyping import Float32, Float64
 
 from otflam.core import UserError, interrupted_later, require_name
+from otflam.envs.environment import Actions, Facts
 
 TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, task in suite.ALL_TASKS)
 
+PHYSICS = "physics"
+"""The column that holds the simulator's full state, from which an episode can be drawn again."""
 LONGEST = 1000
 """Steps of an episode in tasks without a time limit of their own (lqr)."""
 
@@ -41,11 +44,8 @@ class Simulation:
         limit = self._env._step_limit
         self.steps = int(limit) if limit < LONGEST else LONGEST
         self.state_size = len(self.reset(0))
-        self.physics_size = self.physics.get_state().size
-
-    @property
-    def action_size(self) -> int:
-        return len(self.low)
+        self.action_size = len(self.low)
+        self.facts = Facts(task, Actions(self.low, self.high), self.steps, self.state_size, snapshot=PHYSICS)
 
     def begin(self, seed: int) -> Float32[np.ndarray, " s"]:
         """Start the episode that belongs to a seed, as the environments and data sets count them."""

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 from jaxtyping import Float32, Float64, UInt8
 
+from otflam.core import Column, versions
 from otflam.envs.backgrounds import Backgrounds, open_backgrounds, ping_pong
 from otflam.envs.distractors import LEVELS, camera_pose, camera_walk, colour_walk, ground_alpha, view_of
 from otflam.envs.rendering import Renderer
-from otflam.envs.simulation import TASKS, Simulation, episode_streams
+from otflam.envs.simulation import PHYSICS, TASKS, Simulation, episode_streams
 from otflam.envs.world import World
 
+DISTRACTORS = "distractors"
+"""The column that holds the true state of camera, colours and background."""
 NO_VIDEO = -1.0
 
 
@@ -58,6 +61,16 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = gymnasium.spaces.Box(0, 255, (world.size, world.size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Box(self.simulation.low, self.simulation.high, dtype=np.float32)
         self._frame: np.ndarray | None = None
+        fields, sizes = self.distraction_fields(), physics.get_state().shape
+        self.facts = replace(
+            self.simulation.facts,
+            frame=self.observation_space.shape,
+            columns={PHYSICS: Column("float64", sizes), DISTRACTORS: Column("float32", (fields["background"][1],))},
+            drawn=(DISTRACTORS,),
+            scenery=None if self.backgrounds is None else self.backgrounds.name,
+            about={"distractor_fields": fields, "versions": versions("numpy", "mujoco", "dm_control")},
+            fps=self.metadata["render_fps"],
+        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -122,12 +135,13 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def redraw(
         self, seed: int, physics: Float64[np.ndarray, "t p"]
-    ) -> Iterator[tuple[UInt8[np.ndarray, "h w 3"], Distraction]]:
+    ) -> Iterator[tuple[UInt8[np.ndarray, "h w 3"], dict[str, Any]]]:
         """Draw a recorded episode again, as this world shows it."""
         self.begin(seed)
         for state in physics:
             self.simulation.restore(state)
-            yield self.picture()
+            frame, distraction = self.picture()
+            yield frame, {DISTRACTORS: distraction.vector()}
 
     def distraction_fields(self) -> dict[str, list[int]]:
         """Where each group lies in the recorded distractor vector: [first, behind the last]."""
@@ -139,8 +153,8 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._frame, distraction = self.picture()
         return self._frame, {
             "state": state,
-            "physics": physics,
-            "distractors": distraction.vector(),
+            PHYSICS: physics,
+            DISTRACTORS: distraction.vector(),
             "camera": distraction.camera,
             "colour": distraction.colour,
             "video": int(distraction.background[0]),

@@ -17,7 +17,7 @@ Split = Literal["train", "validation"]
 @dataclass(frozen=True)
 class World:
     task: tyro.conf.Positional[str] = "cheetah-run"
-    """dm_control suite task as DOMAIN-TASK, e.g. cheetah-run or walker-run."""
+    """dm_control suite task as DOMAIN-TASK, e.g. cheetah-run or walker-run, or a task of another world."""
     difficulty: Difficulty = "scale_easy_video_hard"
     """Distractors: none (vanilla), the three published levels, or weak camera and colour with all videos."""
     dynamic: bool = True

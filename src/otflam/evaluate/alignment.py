@@ -132,9 +132,10 @@ def motion_column(store: Store, stride: int, episodes: Episodes, progress: Progr
     width = raw_motion(Clips(store, (0, stride)).batch(1, 0, 0), stride).shape[1]
 
     def compute(index: int) -> np.ndarray:
-        clips = Clips(store, (0, stride), (), [index])
         rows = np.zeros((int(store.lengths[index]), width), np.float32)
-        rows[: len(clips)] = raw_motion(clips.gather(np.arange(len(clips))), stride).numpy()
+        if len(rows) > stride:
+            clips = Clips(store, (0, stride), (), [index])
+            rows[: len(clips)] = raw_motion(clips.gather(np.arange(len(clips))), stride).numpy()
         return rows
 
     key = stable_hash(["motion", ALIGNMENT_VERSION, stride])

@@ -130,7 +130,8 @@ def from_frames(
     episodes = np.concatenate([splits.unlabelled, splits.pool])
     network = train_clone(store, episodes, target, shape, config.clone, hardware, folder).to(device_of(hardware))
     clips = partial(seen_frames, store, stack_offsets(shape))
-    guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in probes])
+    long = probes[store.lengths[probes] > SEEN_AHEAD]
+    guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in long])
     space = network.cpu().space
     if isinstance(space, LatentSpace):
         guess = in_units(space, guess)

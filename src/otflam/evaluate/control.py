@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64
 
 from otflam.core import SILENT, Hardware, Progress, UserError, device_of, from_json, run_jobs
-from otflam.envs import POLICIES, ControlEnv, Simulation, World, episode_seed, make_policy, play_together, state_return
+from otflam.envs import Environment, World, episode_seed, open_world, play_together, policy_names, policy_returns
 from otflam.evaluate.stats import interquartile_mean
 from otflam.policy import Agent, load_agent
 
@@ -26,7 +26,7 @@ AUTO = Hardware()
 EVALUATION, VALIDATION = 1000, 2000
 """Added to a seed for the episodes that returns are reported on, and for those on which anything may be chosen."""
 
-_open_worlds: dict[World, list[ControlEnv]] = {}
+_open_worlds: dict[World, list[Environment]] = {}
 """Opening one takes as long as some hundred steps in it; those of one world at a time are kept."""
 
 
@@ -58,25 +58,23 @@ class Player:
         """Returns of one group of episodes, which are played side by side."""
         first = group * TOGETHER
         seeds = [episode_seed(self.seed, index) for index in range(first, min(first + TOGETHER, self.episodes))]
-        if self.player in POLICIES:  # they look at states: nothing has to be drawn
-            simulation = Simulation(self.world.task)
-            policy = make_policy(str(self.player), simulation)
-            return [state_return(simulation, policy, seed, self.steps, progress) for seed in seeds]
+        if self.player in policy_names(self.world.task):
+            return list(policy_returns(self.world, str(self.player), seeds, self.steps, progress))
         with worlds_and_agent(Path(self.player), self.world, len(seeds), self.hardware) as (envs, agent):
             frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
             stacks = frames[:, None].repeat(agent.seen, 1)  # before an episode its first frame is repeated
-            return play_together(envs, agent, stacks, self.steps or envs[0].simulation.steps, progress).tolist()
+            return play_together(envs, agent, stacks, self.steps or envs[0].facts.steps, progress).tolist()
 
 
 @contextmanager
 def worlds_and_agent(
     folder: Path, world: World, count: int, hardware: Hardware
-) -> Generator[tuple[list[ControlEnv], Agent]]:
+) -> Generator[tuple[list[Environment], Agent]]:
     """So many equal worlds, and a saved agent that fits them; the worlds stay open for who plays there next."""
     for other in set(_open_worlds) - {world}:
         close_worlds(other)
     envs = _open_worlds.setdefault(world, [])
-    envs += [ControlEnv(world) for _ in range(count - len(envs))]
+    envs += [open_world(world) for _ in range(count - len(envs))]
     try:
         yield envs[:count], load_agent_for(folder, envs[0]).to(device_of(hardware))
     except BaseException:  # nobody knows what state they are in
@@ -89,15 +87,15 @@ def close_worlds(world: World) -> None:
         env.close()
 
 
-def load_agent_for(folder: Path, env: ControlEnv) -> Agent:
+def load_agent_for(folder: Path, env: Environment) -> Agent:
     """A saved agent that fits a world."""
-    agent = load_agent(folder)
-    check_agent(agent, env.world)
-    if agent.about["actions"] != env.simulation.action_size:
-        raise UserError(
-            f"the agent puts out {agent.about['actions']} numbers",
-            f"{env.world.task} takes {env.simulation.action_size}",
-        )
+    agent, task, actions = load_agent(folder), env.facts.task, env.facts.actions
+    check_agent(agent, World(task))
+    if agent.choices != actions.choices:
+        kinds = [f"one of {count} choices" if count else "continuous" for count in (agent.choices, actions.choices)]
+        raise UserError(f"the actions of the agent are {kinds[0]}", f"those of {task} are {kinds[1]}")
+    if agent.about["actions"] != actions.size:
+        raise UserError(f"the agent puts out {agent.about['actions']} numbers", f"{task} takes {actions.size}")
     return agent
 
 

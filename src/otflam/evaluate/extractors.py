@@ -96,8 +96,9 @@ def judge_extractor(
 ) -> dict[str, float | list[float]]:
     """What its latents know of actions, beside the state alone and raw motion, and how much of the distractors."""
     splits, last = Splits.of(store), int(extractor.offsets[-1])
-    probes, labelled = splits.probes[:probed], splits.labelled(labels, seed)
-    used = np.concatenate([splits.pool, probes])
+    parts = (splits.pool, splits.labelled(labels, seed), splits.probes[:probed])
+    pool, labelled, probes = (part[store.lengths[part] > last] for part in parts)  # shorter ones have no transition
+    used = np.concatenate([pool, probes])
     latents = Rows({int(index): extracted(store, extractor, int(index)) for index in used})
     columns = {
         "latents": latents,
@@ -105,5 +106,5 @@ def judge_extractor(
         "motion": motion_column(store, last, used),
     }
     found = read_actions(store, columns, labelled, probes, last, train)
-    known, unseen = ([latents.episodes[int(index)][:-last] for index in part] for part in (splits.pool, probes))
-    return found | leakage_metrics(store, known, splits.pool, unseen, probes, last)
+    known, unseen = ([latents.episodes[int(index)][:-last] for index in part] for part in (pool, probes))
+    return found | leakage_metrics(store, known, pool, unseen, probes, last)

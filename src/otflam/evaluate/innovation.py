@@ -16,19 +16,24 @@ from scipy.stats import norm
 
 from otflam.core import SILENT, Progress, UserError, stable_hash
 from otflam.data import Store, derive, recorded_collection
-from otflam.envs import Observation, Simulation, make_policy, policy_rng
+from otflam.envs import Observation, can_simulate, make_policy, policy_rng, simulate_world
 
 INNOVATION_VERSION = 1
 INNOVATION = "innovation"
 
 
 def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None:
-    """The innovation of every executed action, beside the data; None where nothing was left to chance."""
+    """The innovation of every executed action, beside the data.
+
+    None where nothing was left to chance, where actions are discrete (which have no expectation), and where policies
+    need pictures.
+    """
     collected = recorded_collection(store)
-    if not collected.noise:
+    if not collected.noise or "action_choices" in store.meta or not can_simulate(collected.world.task):
         return None
-    simulation = Simulation(collected.world.task)
-    low, high = simulation.low.astype(np.float64), simulation.high.astype(np.float64)
+    simulation = simulate_world(collected.world.task)
+    bounds = simulation.facts.actions
+    low, high = bounds.low.astype(np.float64), bounds.high.astype(np.float64)
 
     def compute(index: int) -> np.ndarray:
         policy = make_policy(store.episodes[index]["policy"], simulation, collected.expert)
@@ -37,7 +42,7 @@ def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None
         for step, state in enumerate(states):  # in the order in which the rollout drew them
             choices.append(np.asarray(policy.act(Observation(None, state, step), rng), np.float32))
             noise.append(rng.standard_normal(choices[-1].shape, np.float32))
-        wanted = np.clip(np.stack(choices) + collected.noise * np.stack(noise), simulation.low, simulation.high)
+        wanted = np.clip(np.stack(choices) + collected.noise * np.stack(noise), bounds.low, bounds.high)
         actions = store.episode(index, "actions")
         if not np.array_equal(wanted.astype(np.float32), actions):
             raise UserError(

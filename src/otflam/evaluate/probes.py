@@ -19,8 +19,12 @@ def read_actions(
     store: Store, columns: Mapping[str, ByEpisode], labelled: Episodes, probes: Episodes, last: int, train: TrainConfig
 ) -> dict[str, float | list[float]]:
     """How well actions are read from latents and from their controls, each a column; `last` is the latents' stride."""
+    space = ActionSpace.of(store)
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, probes))
-    truth = np.concatenate(truths)
+    if count := space.discrete:  # read as a number for each choice, 1 for the one that was made
+        actions, truths = ([np.eye(count, dtype=np.float32)[r[:, 0].astype(int)] for r in t] for t in (actions, truths))
+        space = ActionSpace.between(np.zeros(count), np.ones(count))
+    truth, edges = np.concatenate(truths), np.cumsum([len(part) for part in truths])[:-1]
     rows = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
     tests = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
     rows["both"] = [np.concatenate(pair, 1) for pair in zip(rows["latents"], rows["state"], strict=True)]
@@ -34,10 +38,10 @@ def read_actions(
         "action_r2_gain": scores["latents"] - scores["state"],
         "action_mse": float(errors.mean()),
         # Episodes are what is independent here: intervals are over them.
-        "episode_mse": [float(part.mean()) for part in np.split(errors, np.cumsum([len(t) for t in truths])[:-1])],
+        "episode_mse": [float(part.mean()) for part in np.split(errors, edges) if len(part)],
     }
     for name, called in {"latents": "mlp", "state": "mlp_state"}.items():
-        guess, steps, curve = mlp_guess(ActionSpace.of(store), rows[name], actions, tests[name], truth, train)
+        guess, steps, curve = mlp_guess(space, rows[name], actions, tests[name], truth, train)
         found[f"{called}_r2"] = r2_score(guess, truth)
         if name == "latents":
             found |= {"mlp_mse": float(np.square(guess - truth).mean()), "curve_steps": steps, "curve_mse": curve}

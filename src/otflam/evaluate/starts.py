@@ -19,7 +19,17 @@ from jaxtyping import Float64
 
 from otflam.core import SILENT, Hardware, Progress, UserError, run_jobs, stable_hash
 from otflam.data import Column, Store, derive, recorded_collection
-from otflam.envs import POLICIES, Policy, Simulation, make_policy, play_together, policy_rng, return_from
+from otflam.envs import (
+    Policy,
+    Simulated,
+    make_policy,
+    play_together,
+    policy_names,
+    policy_rng,
+    restorable,
+    return_from,
+    simulate_world,
+)
 from otflam.evaluate.control import AUTO, TOGETHER, worlds_and_agent
 
 STARTS_VERSION = 1
@@ -60,24 +70,25 @@ class Starter:
         """What was earned in each stretch of each episode."""
         episodes = self.stretches.episodes[group * TOGETHER : (group + 1) * TOGETHER]
         times = self.stretches.times(self.store)
-        if self.player in POLICIES:
-            simulation = Simulation(self.world.task)
+        if self.player in policy_names(self.world.task):
+            simulation = simulate_world(self.world.task)
             policy = make_policy(str(self.player), simulation)
             return [[self._stretch(simulation, policy, index, time, progress) for time in times] for index in episodes]
         earned = np.zeros((len(episodes), len(times)))
         with worlds_and_agent(Path(self.player), self.world, len(episodes), self.hardware) as (envs, agent):
             for place, time in enumerate(times):
                 for env, index in zip(envs, episodes, strict=True):
-                    env.resume(self.store.episodes[index]["seed"], time, self.store.episode(index, "physics")[time])
+                    snapshot = self.store.episode(index, env.facts.snapshot_column())[time]
+                    restorable(env).resume(self.store.episodes[index]["seed"], time, snapshot)
                 recent = [self.store.episode(i, "frames")[time + 1 - agent.seen : time + 1] for i in episodes]
                 earned[:, place] = play_together(envs, agent, np.stack(recent), self.stretches.steps, progress)
         return earned.tolist()
 
-    def _stretch(self, simulation: Simulation, policy: Policy, index: int, time: int, progress: Progress) -> float:
+    def _stretch(self, simulation: Simulated, policy: Policy, index: int, time: int, progress: Progress) -> float:
         """One stretch of a policy that looks at states."""
         seed = self.store.episodes[index]["seed"]
         simulation.begin(seed)
-        state = simulation.resume(self.store.episode(index, "physics")[time])
+        state = simulation.resume(self.store.episode(index, simulation.facts.snapshot_column())[time])
         return return_from(simulation, policy, state, policy_rng(seed), self.stretches.steps, progress)
 
 

@@ -6,13 +6,12 @@ when it is needed. Packages add their own through the entry-point group `otflam.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any, Literal
 
-from otflam.core import TrainConfig, UserError, require_name
+from otflam.core import TrainConfig, UserError, import_name, load_plugins, require_name
 
 GROUP = "otflam.methods"
 BUILT_IN = ("otf_lam", "lapo", "flam", "hilam")
@@ -62,8 +61,7 @@ class Method:
 
     def load(self) -> Any:
         """The class of its model."""
-        module, _, name = self.model.partition(":")
-        return getattr(import_module(module), name)
+        return import_name(self.model)
 
 
 METHODS: dict[str, Method] = {}
@@ -86,11 +84,7 @@ def load_methods() -> None:
     """Import the declarations of all methods: ours, then those of installed packages."""
     for family in BUILT_IN:
         import_module(f"otflam.lam.{family}")
-    for entry in metadata.entry_points(group=GROUP):
-        try:
-            entry.load()
-        except Exception as error:  # whatever is wrong with it, the other methods are worth having
-            warnings.warn(f"method package {entry.value} is left out: {error}", stacklevel=2)
+    load_plugins(GROUP, "method")
 
 
 def low_level() -> set[str]:

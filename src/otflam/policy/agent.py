@@ -52,6 +52,11 @@ class Agent(nn.Module):
         """How many frames it looks at."""
         return self.clone.actor.config.frames
 
+    @property
+    def choices(self) -> int:
+        """How many actions it chooses from; 0: they are continuous."""
+        return (self.clone if self.decoder is None else self.decoder).space.discrete
+
     def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
         """The action for the latest frame; before there are enough frames the first one is repeated."""
         frame = observation.frame
@@ -90,6 +95,8 @@ def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Sto
         "frames": list(clone.frames),
     }
     facts |= {"decoder": None if decoder is None else to_json(decoder), "latent": clone.space.outputs}
+    if clone.space.discrete:
+        facts["discrete"] = clone.space.discrete
     return facts | {"world": world, "actions": actions[0], **more}
 
 
@@ -109,7 +116,7 @@ def load_agent(folder: str | Path) -> Agent:
         from_json(World, about["world"], f"{where}: world")
     height, width, colours = about["frames"]
     if about["decoder"] is None:
-        clone = Clone(actor, (height, width, colours), ActionSpace(about["actions"]), ACTIONS)
+        clone = Clone(actor, (height, width, colours), ActionSpace(about["actions"], about.get("discrete", 0)), ACTIONS)
         decoder = None
     else:
         clone = Clone(actor, (height, width, colours), LatentSpace(about["latent"]), "latents")

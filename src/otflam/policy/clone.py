@@ -49,6 +49,8 @@ class Target:
     """Where it lies, if not in the data themselves."""
     inside: tuple[int, ...] = ()
     """Offsets that must lie inside the episode for a row of it to mean something."""
+    discrete: int = 0
+    """Number of actions where they are discrete."""
 
     def clips(self, data: Store, offsets: Sequence[int], episodes: Sequence[int] | np.ndarray) -> Clips:
         if self.store is None:
@@ -96,7 +98,7 @@ def train_clone(
     fabric = launch(hardware)
     torch.manual_seed(train.seed)
     if target.column == ACTIONS:
-        space: LatentSpace | ActionSpace = ActionSpace.of(store)
+        space: LatentSpace | ActionSpace = ActionSpace.of(store, target.discrete)
     else:
         space = LatentSpace.of(clips.column(target.column))
     model = Clone(config, (height, width, colours), space, target.column)
@@ -104,6 +106,8 @@ def train_clone(
     about |= {"data": store.hash, "episodes": [int(index) for index in episodes], "frames": [height, width, colours]}
     about |= {"column": target.column, "target": target.hash, "inside": list(target.inside)}
     about["outputs"] = space.outputs
+    if space.discrete:
+        about["discrete"] = space.discrete
     if start is not None:
         about["start"] = release_hash(start)
         model.actor.begin_with(load_clone(start).actor)
@@ -114,8 +118,8 @@ def load_clone(folder: Path) -> Clone:
     """A trained clone, ready to use."""
     about = read_release(folder, CLONE_KIND)
     config = from_json(ActorConfig, about["model"], f"{folder / 'config.json'}: model")
-    column, outputs = about["column"], about["outputs"]
-    space = ActionSpace(outputs) if column == ACTIONS else LatentSpace(outputs)
+    column, outputs, discrete = about["column"], about["outputs"], about.get("discrete", 0)
+    space = ActionSpace(1 if discrete else outputs, discrete) if column == ACTIONS else LatentSpace(outputs)
     height, width, colours = about["frames"]
     model = Clone(config, (height, width, colours), space, column)
     load_weights(model, folder)

@@ -33,18 +33,18 @@ def relabel(
     progress: Progress = SILENT,
 ) -> Target:
     """Actions of all these episodes: the true ones where they are known, else guesses from what is `seen`."""
-    known = {int(index) for index in labelled}
+    known, inside = {int(index) for index in labelled}, seen([int(index) for index in unlabelled]).inside
 
     def compute(index: int) -> np.ndarray:
         actions = np.array(store.episode(index, ACTIONS))
         if index not in known:
-            clips = seen([index])
             actions[:] = 0
+        if index not in known and len(actions) > inside[-1]:
+            clips = seen([index])
             actions[clips.anchors(np.arange(len(clips))) - store.starts[index]] = guess(clips)
         return actions
 
     everything = np.concatenate([np.asarray(unlabelled), np.asarray(labelled)])
-    inside = seen([int(everything[0])]).inside
     key = stable_hash([model_hash, sorted(known), "relabel"])
     column = store.columns[ACTIONS]
     return Target(ACTIONS, derive(store, ACTIONS, key, column, compute, progress, everything), inside)

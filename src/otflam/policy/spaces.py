@@ -15,6 +15,14 @@ from otflam.core import UserError
 from otflam.data import Store
 
 
+def choices_of(store: Store, discrete: int = 0) -> int:
+    """How many actions there are to choose from, by the data or else as it is said; 0: actions are continuous."""
+    known = store.meta.get("action_choices", discrete)
+    if discrete and known != discrete:
+        raise UserError(f"--decoder.discrete {discrete} for {store.path}", f"its actions are one of {known}")
+    return known
+
+
 class LatentSpace(nn.Module):
     """Latents, centred and divided by one number, their overall deviation.
 
@@ -23,7 +31,7 @@ class LatentSpace(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.outputs = width
+        self.outputs, self.discrete = width, 0
         self.mean, self.scale = nn.Buffer(torch.zeros(width)), nn.Buffer(torch.ones(()))
 
     @classmethod
@@ -55,18 +63,25 @@ class ActionSpace(nn.Module):
 
     @classmethod
     def of(cls, store: Store, discrete: int = 0) -> ActionSpace:
-        """The simulator's bounds; for other data those of the labels that are there."""
+        """The simulator's choices or bounds; for other data `discrete`, or the bounds of the labels that are there."""
         if "actions" not in store:
             raise UserError(f"{store.path} has no actions", "give labelled data")
-        space, labels = cls(*store.columns["actions"].shape, discrete), np.asarray(store["actions"])
-        low, high = store.meta.get("action_low"), store.meta.get("action_high")
-        space.low.copy_(torch.tensor(labels.min(0).tolist() if low is None else low))
-        space.high.copy_(torch.tensor(labels.max(0).tolist() if high is None else high))
+        discrete = choices_of(store, discrete)
+        labels = np.asarray(store["actions"])
+        low, high = store.meta.get("action_low", labels.min(0)), store.meta.get("action_high", labels.max(0))
+        space = cls.between(np.asarray(low), np.asarray(high), discrete)
         if discrete and not (labels.min() >= 0 and labels.max() < discrete):
             raise UserError(
                 f"{store.path} has actions from {labels.min():g} to {labels.max():g}",
                 f"with --discrete {discrete} they are 0 to {discrete - 1}",
             )
+        return space
+
+    @classmethod
+    def between(cls, low: Float[np.ndarray, " a"], high: Float[np.ndarray, " a"], discrete: int = 0) -> ActionSpace:
+        space = cls(len(low), discrete)
+        space.low.copy_(torch.from_numpy(low))
+        space.high.copy_(torch.from_numpy(high))
         return space
 
     def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b a"]:

@@ -32,10 +32,10 @@ from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, 
 from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
 from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, train_clone
-from otflam.policy.config import PolicyConfig
+from otflam.policy.config import ActionDecoderConfig, PolicyConfig
 from otflam.policy.decode import DECODER_VERSION, ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
 from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel, seen_frames
-from otflam.policy.spaces import ActionSpace, LatentSpace
+from otflam.policy.spaces import ActionSpace, LatentSpace, choices_of
 from otflam.policy.splits import Episodes, Splits
 
 Grounding = Literal["decode", "finetune", "relabel"]
@@ -77,6 +77,12 @@ class Task:
         """Where a decoder's error is watched: not on held-out episodes, since one chooses by what one watches."""
         return np.setdiff1d(self.splits.pool, self.labelled)[:WATCHED]
 
+    @property
+    def decoder(self) -> ActionDecoderConfig:
+        """The decoder, for actions as the data have them."""
+        decoder = self.config.decoder
+        return dataclasses.replace(decoder, discrete=choices_of(self.store, decoder.discrete))
+
     def clone(
         self,
         folder: Path,
@@ -88,15 +94,16 @@ class Task:
     ) -> Clone:
         """Imitate a target, by default for as long as a clone does."""
         train, shape = train or self.config.clone, dataclasses.replace(self.config.actor, **actor)
+        target = dataclasses.replace(target, discrete=self.decoder.discrete)
         progress = self.progress.part(folder.name, "steps")
         return train_clone(self.store, episodes, target, shape, train, self.hardware, folder, start, progress)
 
     def decode(self, pairs: Pairs, held: Pairs | None, about: dict[str, Any]) -> ActionDecoder:
         """Learn actions from what the labels belong to; without anything held out no error is watched."""
-        space, train = ActionSpace.of(self.store, self.config.decoder.discrete), self.config.decode
+        space, train = ActionSpace.of(self.store, self.decoder.discrete), self.config.decode
         check, progress = None if held is None else held_out_error(held, space), self.progress.part("decoder", "steps")
         folder = self.out / "decoder"
-        return train_decoder(pairs, self.config.decoder, space, train, self.hardware, folder, about, check, progress)
+        return train_decoder(pairs, self.decoder, space, train, self.hardware, folder, about, check, progress)
 
     def made_from(self, **about: Any) -> dict[str, Any]:
         """Everything that decides the agent."""
@@ -121,7 +128,7 @@ class Task:
         return agent
 
     def finish(self, clone: Clone, decoder: ActionDecoder | None, made_from: dict[str, Any], **about: Any) -> Agent:
-        config = self.config.decoder if decoder is not None else None
+        config = self.decoder if decoder is not None else None
         facts = describe_agent(clone, config, self.store, made_from=to_json(made_from), **about)
         agent = Agent(clone, decoder, facts)
         save_agent(agent, self.out)
@@ -129,8 +136,6 @@ class Task:
 
     def check_actions(self, what: str) -> None:
         """Refuse what only a decoder understands."""
-        if self.config.decoder.discrete:
-            raise UserError(f"discrete actions for {what}", "only --grounding decode knows them")
         if "action_mask" in self.store:
             raise UserError(f"{self.store.path} has labels for some frames only", f"{what} needs whole episodes")
 
