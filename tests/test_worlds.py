@@ -15,6 +15,7 @@ import pytest
 
 from otflam import cli
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
@@ -111,15 +112,17 @@ def test_collecting_is_the_same_with_any_number_of_workers_and_when_interrupted(
     assert set(np.unique(np.asarray(store["actions"]))) <= set(range(5))
     assert "one of 5" in summarise(store)["actions"] and summarise(store)["world"] == "square-home"
     assert files(collect_episodes(PLAN, tmp_path / "two", workers=2).path) == files(store.path)
-    ticks: list[int] = []
 
-    def stop(count: int) -> None:
-        ticks.append(count)
-        if len(ticks) == 30:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        frames = 0
+
+        def advance(self, count: int = 1) -> None:
+            self.frames += 1
+            if self.frames == 30:
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        collect_episodes(PLAN, tmp_path / "parts", workers=1, on_frames=stop)
+        collect_episodes(PLAN, tmp_path / "parts", workers=1, progress=Stop())
     assert not (tmp_path / "parts" / "meta.json").exists()
     assert files(collect_episodes(PLAN, tmp_path / "parts", workers=1).path) == files(store.path)
 

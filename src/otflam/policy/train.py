@@ -30,7 +30,7 @@ from otflam.core import (
 from otflam.data import Clips, Store
 from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, load_lam
 from otflam.policy.actor import stack_offsets
-from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
+from otflam.policy.agent import Agent, describe_agent, load_agent
 from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, train_clone
 from otflam.policy.config import ActionDecoderConfig, PolicyConfig
 from otflam.policy.decode import DECODER_VERSION, ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
@@ -131,7 +131,7 @@ class Task:
         config = self.decoder if decoder is not None else None
         facts = describe_agent(clone, config, self.store, made_from=to_json(made_from), **about)
         agent = Agent(clone, decoder, facts)
-        save_agent(agent, self.out)
+        agent.save_pretrained(self.out)
         return agent.eval()
 
     def check_actions(self, what: str) -> None:
