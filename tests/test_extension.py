@@ -84,7 +84,7 @@ def test_clips_of_a_torch_dataset_train_a_model(method: str, square_store: Store
         model = otflam.train_on_dataset(method, datasets, size.model, size.train, tmp_path / name, cpu, base)
         for key, tensor in stored.state_dict().items():
             torch.testing.assert_close(model.state_dict()[key], tensor, rtol=1e-5, atol=1e-6)
-    assert otflam.load(tmp_path / "lists").infer(plain[1][0]).isfinite().all()
+    assert otflam.load(tmp_path / "lists").infer(square_store.episode(2, "frames")[:8]).isfinite().all()
     for wrong, problem in ((np.zeros((2, 64, 64, 3), np.float32), "float32"), (np.zeros((64, 64, 3)), "no clip")):
         with pytest.raises(UserError, match=problem):
             otflam.train_on_dataset(method, ([wrong], [wrong]), size.model, size.train, tmp_path / "no", cpu, base)
