@@ -19,6 +19,7 @@ from otflam import cli
 from otflam.commands import COMMANDS
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.studies import STUDIES
+from otflam.presets import get_preset
 from otflam.report.tables import PLACE, fill
 
 ROOT = Path(__file__).parents[1]
@@ -78,16 +79,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
     # Of the recorded experiments only the first cells: test_experiments.py has the rest.
-    monkeypatch.setattr(tokenizers, "plan", lambda size, experiment, whole=tokenizers.plan: whole(size, experiment)[:1])
-    monkeypatch.setattr(lams, "plan", lambda size, experiment, whole=lams.plan: whole(size, experiment)[2:4])
+    monkeypatch.setattr(tokenizers, "plan", lambda preset, experiment, whole=tokenizers.plan: whole(preset, experiment)[:1])
+    monkeypatch.setattr(lams, "plan", lambda preset, experiment, whole=lams.plan: whole(preset, experiment)[2:4])
     some = dataclasses.replace(STUDIES["transfer"], draw=lambda site: iter(()))  # which needs them all
     monkeypatch.setitem(STUDIES, "transfer", some)
-    lapo = [job for job in alignments.plan("tiny", "alignment") if job.method == "lapo-128"][:1]
+    lapo = [job for job in alignments.plan(get_preset("tiny"), "alignment") if job.method == "lapo-128"][:1]
     for study in (alignments, innovations):
-        monkeypatch.setattr(study, "plan", lambda size, experiment: lapo)
-    trial = [job for job in tuning.plan("tiny", "tuning") if job.method == "labels-only"][:1]
-    monkeypatch.setattr(tuning, "plan", lambda size, experiment: trial)
-    monkeypatch.setattr(agents, "plan", lambda size, experiment, whole=agents.plan: cheapest(whole(size, experiment)))
+        monkeypatch.setattr(study, "plan", lambda preset, experiment: lapo)
+    trial = [job for job in tuning.plan(get_preset("tiny"), "tuning") if job.method == "labels-only"][:1]
+    monkeypatch.setattr(tuning, "plan", lambda preset, experiment: trial)
+    monkeypatch.setattr(agents, "plan", lambda preset, experiment, whole=agents.plan: cheapest(whole(preset, experiment)))
     save_dino(tmp_path / "runs" / "dino")
     (tmp_path / "README.md").write_text("<!-- table lam tiny -->\n<!-- end of table -->\n")
     (tmp_path / "my_videos").mkdir()

@@ -261,16 +261,16 @@ def test_predictions_are_compared(opened: webdriver.Chrome) -> None:
 
 
 def test_tables_are_sorted_and_copied(opened: webdriver.Chrome) -> None:
-    column = 4
-
-    def texts(table: WebElement) -> list[str]:
+    def texts(table: WebElement, column: int) -> list[str]:
         return [cell.text for cell in table.find_elements(By.CSS_SELECTOR, f"tbody td:nth-child({column})")]
 
     def values() -> list[float]:
-        return [float(text.split(" ± ")[0]) for text in texts(table)]
+        return [float(text.split(" ± ")[0]) for text in texts(table, column)]
 
     shown = opened.find_elements(By.CSS_SELECTOR, "details[open] table")
-    table = next(each for each in shown if texts(each) and "–" not in texts(each))  # one that has all its numbers
+    columns = ((table, column) for table in shown for column in range(3, 10))
+    number = re.compile(r"-?[\d.]+( ± .*)?")  # a column that has all its numbers
+    table, column = next(each for each in columns if (found := texts(*each)) and all(map(number.fullmatch, found)))
 
     original, head = values(), table.find_element(By.CSS_SELECTOR, f"th:nth-child({column})")
     head.find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)

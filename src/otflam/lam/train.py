@@ -93,7 +93,7 @@ def train_on_dataset(
     begun = begin(method, (height, width, colours), config, train, hardware or Hardware(), base, backbone)
     clips = [DatasetClips(dataset, begun.model.training_offsets) for dataset in datasets]
     about = {"data": clips[0].hash, "episodes": [[], []], "online": True}
-    return train_on(begun, lambda number: clips[number], Path(out), about, lambda: None, progress)
+    return train_on(begun, clips.__getitem__, Path(out), about, None, progress)
 
 
 class Begun(NamedTuple):
@@ -127,10 +127,10 @@ def train_on(
     clips: Callable[[int], RandomBatches],
     out: Path,
     about: dict[str, Any],
-    prepare: Callable[[], None],
+    prepare: Callable[[], None] | None,
     progress: Progress,
 ) -> LAM:
-    """Train on clips 0 and watch the model's health on clips 1; `prepare` computes what is frozen."""
+    """Train on clips 0 and watch the model's health on clips 1; `prepare` computes what is frozen, if anything is."""
     method, model, config, train, parts, fabric = begun
     facts = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), **about}
     facts |= describe_parts(method, parts)
@@ -138,7 +138,8 @@ def train_on(
     def feed() -> RandomBatches:
         if parts.backbone is not None:
             parts.backbone.to(fabric.device)
-        prepare()
+        if prepare is not None:
+            prepare()
         progress.part(f"train {method}", "steps")
         return clips(0)
 
