@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score as sklearn_r2
 from sklearn.preprocessing import StandardScaler
 
-from otflam.commands.evaluate import EvaluateCurves
+from otflam.commands.report import EvaluateCurves
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware

@@ -16,11 +16,10 @@ import pytest
 
 from otflam.core.errors import UserError
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
-from otflam.experiments.campaign.judging import FAILED, PASSED, judge, stopped_badly
 from otflam.experiments.campaign.mutations import alter
-from otflam.experiments.campaign.process import Death, Ended, run_command
-from otflam.experiments.campaign.run import Plan, parse_case
-from otflam.experiments.campaign.samples import FOREIGN, OURS, WORKS
+from otflam.experiments.campaign.process import FAILED, PASSED, Death, Ended, judge, run_command, stopped_badly
+from otflam.experiments.campaign.run import parse_case
+from otflam.experiments.campaign.samples import FOREIGN, OURS, SAMPLES, WORKS, pick
 
 FINE = Ended(0, "", "", 1.0)
 REFUSED = Ended(2, "", "otflam: cheetah/meta.json was altered: restore it\n", 1.0)
@@ -94,16 +93,16 @@ def test_commands_die_when_they_are_told(tmp_path: Path) -> None:
     assert run_command(["tables", "page.md"], tmp_path, 0.0).code is None
 
 
-def cases_of(folder: Path) -> list[str]:
+def cheap_cases() -> list[str]:
     """Cases of kinds that are quickly made: 24 mutations and 3 kills."""
-    plan, cheap = Plan(folder, folder, 0), {"data set", "records", "actions (.csv)", "unfinished import"}
-    chosen = [number for number in range(1000) if plan.sample(number).name in cheap]
-    killed = [number for number in range(100) if plan.work(number).name == "import videos"]
+    cheap = {"data set", "records", "actions (.csv)", "unfinished import"}
+    chosen = [number for number in range(1000) if pick(SAMPLES, number).name in cheap]
+    killed = [number for number in range(100) if pick(WORKS, number).name == "import videos"]
     return [f"mutation-{number}" for number in chosen[:24]] + [f"kill-{number}" for number in killed[:3]]
 
 
 def test_a_tiny_campaign(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "otflam", "campaign", "--case", *cases_of(tmp_path), "--workers", "1"]
+    command = [sys.executable, "-m", "otflam", "campaign", "--case", *cheap_cases(), "--workers", "1"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--folder", tmp_path / "s"], capture_output=True, text=True, env=environment)
     assert "Traceback" not in done.stderr, done.stderr

@@ -25,7 +25,7 @@ from torch import Tensor
 from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store
 from otflam.lam import LAM, METHODS
-from otflam.report.factors import draw_inside
+from otflam.report.predictions import draw_inside
 from otflam.report.runs import Found, find_divided, find_runs
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
 from otflam.tokenizer import OTF, motion_clips

@@ -10,10 +10,8 @@ import matplotlib
 
 from otflam.report.canvas import Sketch, write_figure
 from otflam.report.curves import sketch_convergence
-from otflam.report.figures_latents import sketch_alignment, sketch_health, sketch_leakage
-from otflam.report.figures_returns import sketch_returns, sketch_worlds
-from otflam.report.figures_sweeps import sketch_supervision, sketch_vocabulary
-from otflam.report.figures_transfer import sketch_transfer
+from otflam.report.figures_models import sketch_alignment, sketch_health, sketch_leakage, sketch_transfer
+from otflam.report.figures_returns import sketch_returns, sketch_supervision, sketch_vocabulary, sketch_worlds
 from otflam.report.style import FIGURE
 
 FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from otflam.core import SILENT, Progress, UserError
-from otflam.evaluate import read_records
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from otflam.core import SILENT, Progress, UserError, write_text
+from otflam.evaluate import WORDS, read_records
 from otflam.report.explorer import Figure, as_uri, look_inside, make_explorer
 from otflam.report.figures import sketch_figures
-from otflam.report.html import write_page
+from otflam.report.style import INK, PAPER, SERIES
+from otflam.report.table import Table
 from otflam.report.tables import TABLES, tables_with_rows
 from otflam.report.verdicts import verdicts_by_topic
+
+SENTENCE_CHARACTERS = 34
+"""Characters from which on an entry is a sentence, which may be broken."""
+STATUS_SIGNS = {"holds": "✓", "fails": "✕", "open": "?", "unmeasured": "–"}
+"""Signs of the verdicts, for those who cannot tell their colours."""
 
 
 @dataclass(frozen=True)
@@ -64,3 +79,44 @@ def inline_figures(records: Path, preset: str) -> list[Figure]:
         Figure(name, sketch.caption, as_uri("image/svg+xml", sketch.svg()))
         for name, sketch in sketch_figures(records, preset)
     ]
+
+
+def as_html(table: Table) -> Markup:
+    """The element of a table whose columns can be sorted; its title and caption are up to the page."""
+    return Markup(template("table.html").render(vars(table), names=table.names, long=SENTENCE_CHARACTERS))
+
+
+def write_page(path: Path, **content: Any) -> Path:
+    """Fill the page with what it shows."""
+    style, *scripts = (asset(name) for name in ("page.css", "tables.js", "explorer.js"))
+    script = "\n".join(scripts)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    text = template("page.html").render(
+        **content,
+        as_html=as_html,
+        words=WORDS,
+        signs=STATUS_SIGNS,
+        colours={"ink": f"rgb{INK}", "paper": f"rgb{PAPER}", "accent": SERIES[1]},
+        style=Markup(style),
+        script=Markup(script),
+        allowed=f"'sha256-{digest}'",
+        data=as_json(content["explorer"]),
+    )
+    write_text(path, text)
+    return path
+
+
+def asset(name: str) -> str:
+    return (files("otflam.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def template(name: str) -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(asset(name))
+
+
+def as_json(value: Any) -> Markup:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

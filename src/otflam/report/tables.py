@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from otflam.core import require_name, write_text
-from otflam.report import tables_codes, tables_latents, tables_returns
+from otflam.report import tables_models, tables_returns
 from otflam.report.published import SCALE
 from otflam.report.table import Body, Table, as_csv, as_latex, as_markdown
 
@@ -47,33 +47,33 @@ TABLES = {
         "monolithic 15.8 M (25.5 M), for the same bits. The paper, which calls the rise a drop, has it in its "
         f"Table 1, walker-run to cheetah-run; no labels play a part. {SCALE}",
         "transfer",
-        tables_codes.transfer_table,
-        {"Monolithic minus OTF, paired by seed": tables_codes.paired_table},
+        tables_models.transfer_table,
+        {"Monolithic minus OTF, paired by seed": tables_models.paired_table},
     ),
     "tokenizer": Listed(
         "What does each vocabulary know?",
         f"Rows: a vocabulary of K codes, measured on held-out episodes. {SEEDS}",
         "tokenizer",
-        tables_codes.tokenizer_table,
+        tables_models.tokenizer_table,
     ),
     "carrier": Listed(
         "Do codes know the motion, or the digit that moves?",
         f"Rows: what a linear probe reads; values: how often it is right. {SEEDS} Raw motion has no seeds.",
         "carrier",
-        tables_codes.carrier_table,
+        tables_models.carrier_table,
     ),
     "lam": Listed(
         "Is every latent action model healthy?",
         f"Rows: a latent action model on held-out transitions of its data. {SEEDS} Values without ± are of one "
         "training. Methods predict in different spaces: compare percentages, not errors.",
         "lam",
-        tables_latents.lam_table,
+        tables_models.lam_table,
     ),
     "inside": Listed(
         "What is inside FLAM and HiLAM?",
         "Rows: a FLAM or a HiLAM, its first seed on held-out transitions; there are no intervals.",
         "lam",
-        tables_latents.inside_table,
+        tables_models.inside_table,
     ),
     "alignment": Listed(
         "What do latent actions know of true actions and of distractors?",
@@ -81,19 +81,19 @@ TABLES = {
         "held-out ones. ±: half of the 95 % interval (Student's t) over draws of labels, which are all the same where "
         "the budget is the whole pool; in the difference from LAPO-256 over held-out episodes; never over trainings.",
         "alignment",
-        tables_latents.alignment_table,
+        tables_models.alignment_table,
         {
             "Difference from LAPO-256 with the same labels; ± over the same held-out episodes": (
-                tables_latents.paired_alignment_table
+                tables_models.paired_alignment_table
             )
         },
     ),
     "alignment_brief": Listed(
         "What do latent actions know of true actions with few labels?",
-        f"Rows: latents of one model of each method, read by a probe with {tables_latents.BRIEF} labelled episodes, "
+        f"Rows: latents of one model of each method, read by a probe with {tables_models.BRIEF} labelled episodes, "
         "tested on held-out ones. ±: half of the 95 % interval over draws of labels (Student's t), not over trainings.",
         "alignment",
-        tables_latents.brief_alignment_table,
+        tables_models.brief_alignment_table,
         brief=True,
     ),
     "innovation": Listed(
@@ -103,7 +103,7 @@ TABLES = {
         "interval over draws of labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; "
         "shares only where it excludes 0.",
         "innovation",
-        tables_latents.innovation_table,
+        tables_models.innovation_table,
     ),
     "tuning": Listed(
         "How long is each row trained on labelled actions?",

@@ -25,7 +25,7 @@ from otflam.evaluate import (
 )
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
 from otflam.report.table import NONE, Body, over_seeds, told
-from otflam.report.tables_latents import CEILINGS, with_interval
+from otflam.report.tables_models import CEILINGS, with_interval
 
 ROWS = (*names.REFERENCES, names.BASELINE, *names.OURS)
 """With every budget of labels, and after them the same with ways of ours."""
