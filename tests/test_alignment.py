@@ -45,8 +45,7 @@ from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import get_preset
-from otflam.report.table import as_markdown
-from otflam.report.tables import TABLES
+from otflam.report.tables import TABLES, as_markdown
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY, LAPTOP, CPU = get_preset("tiny"), get_preset("laptop"), Hardware(accelerator="cpu")

@@ -10,11 +10,13 @@ from otflam.commands.data import (
     DataInfo,
     DataMNIST,
     DataRender,
+    ExpertCurve,
+    ExpertEvaluate,
+    ExpertTrain,
     ExportLAOM,
     ImportLAOM,
     ImportVideos,
 )
-from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import DinoEncode, DinoPrepare, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
+from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required, speaks
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
@@ -41,9 +40,7 @@ class LamTrain:
         preset = get_preset(name)
         model, training = preset.lam[cls.method], preset.lam_training[cls.method]
         command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
-        for asked in ("data", "out", "tokenizer", "low"):
-            command = required(command, asked) if hasattr(command, asked) else command
-        return command
+        return required(command, *(name for name in ("data", "out", "tokenizer", "low") if hasattr(command, name)))
 
     @classmethod
     def more(cls, name: str) -> dict[str, Any]:
@@ -64,13 +61,12 @@ class LamTrain:
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
-        first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
-        with ProgressBar(f"train {self.method}", "steps", quiet=not first) as bar:
+        with ProgressBar(f"train {self.method}", "steps", quiet=not speaks()) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
                 online, bar,
             )  # fmt: skip
-        if first:
+        if speaks():
             where = (
                 "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
             )
@@ -107,7 +103,7 @@ class OnMotionAndFeatures(OnMotion):
         from otflam.lam import Backbone, features_cost
 
         backbone = Backbone.load(self.dino, self.model.size)
-        if self.online and os.environ.get("LOCAL_RANK", "0") == "0":
+        if self.online and speaks():
             say(f"running {backbone.name} in every step; stored, {features_cost(Store(self.data), backbone, None)}")
         self.train_with(backbone, self.online, self.episodes or None)
 

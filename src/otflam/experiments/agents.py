@@ -205,18 +205,7 @@ def agent_facts(lab: Lab, job: Job) -> tuple[dict[str, Any], dict[str, int], dic
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    store, preset = lab.store(job.data), lab.preset
-    facts, stages, extra = agent_facts(lab, job)
+    (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
     played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
-    return Cell(
-        experiment="control",
-        method=job.method,
-        task=job.data,
-        preset=preset.name,
-        seed=job.seed,
-        config=facts | played,
-        data_hash=store.hash,
-        stages=stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION},
-        backgrounds=store.config.get("background_set"),
-        extra=extra,
-    )
+    measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
+    return lab.cell("control", job, facts | played, measured, extra)

@@ -58,15 +58,6 @@ def probe_config(preset: Preset, job: Job) -> TrainConfig:
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
     model = lams.cell(lab, lams.Job(job.method, job.data))
-    return Cell(
-        experiment="alignment",
-        method=job.method,
-        task=job.data,
-        preset=lab.preset.name,
-        seed=job.seed,
-        config={"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED},
-        data_hash=model.data_hash,
-        stages=model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION},
-        backgrounds=model.backgrounds,
-        extra=model.extra | {"labels": job.labels},
-    )
+    config = {"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED}
+    stages = model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION}
+    return lab.cell("alignment", job, config, stages, model.extra | {"labels": job.labels})

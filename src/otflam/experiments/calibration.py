@@ -180,25 +180,25 @@ class Watch(Progress):
         self.part("")
 
     def part(self, label: str, unit: str = "episodes") -> Watch:
-        self.told = self.parts[label] = []
+        self.ticks = self.parts[label] = []
         return self
 
     def start(self, done: int, total: int) -> None:
         self.advance(0)
 
     def advance(self, count: int = 1) -> None:
-        self.told.append((time.perf_counter(), count))
+        self.ticks.append((time.perf_counter(), count))
 
     @property
     def pace(self) -> float:
         """Seconds of one unit, from the first step on: what comes before is preparation."""
-        (_, first, *others) = self.told
-        return (self.told[-1][0] - first[0]) / max(sum(count for _, count in others), 1)
+        (_, first, *others) = self.ticks
+        return (self.ticks[-1][0] - first[0]) / max(sum(count for _, count in others), 1)
 
     def seconds(self, part: str | None = None) -> float:
         """The median, which leaves out the first steps' preparations."""
-        told = self.told if part is None else self.parts[part]
-        return statistics.median(after - before for (before, _), (after, _) in pairwise(told))
+        ticks = self.ticks if part is None else self.parts[part]
+        return statistics.median(after - before for (before, _), (after, _) in pairwise(ticks))
 
 
 def timed(batch: int) -> int:

@@ -69,8 +69,8 @@ def estimate_work(site: Site, plan: list[PlannedCell], progress: Progress) -> It
         if cost is not None:
             hours[kind] = cost.seconds * amount / 3600
             disk[kind] = (cost.per_unit * amount + cost.each * len(alike)) / 1e9
-        told = [f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"]
-        yield f"{kind:28} {len(alike):6} {amount:14,.0f} {told[0]}"
+        columns = f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"
+        yield f"{kind:28} {len(alike):6} {amount:14,.0f} {columns}"
     cores = sum(spent for kind, spent in hours.items() if kind.partition(" ")[0] in ON_CORES)
     total = sum(hours.values())
     yield (

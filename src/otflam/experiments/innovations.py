@@ -28,15 +28,13 @@ from otflam.lam import label_store
 from otflam.policy import CLONE_VERSION, Splits
 from otflam.presets import Preset
 
+needs = alignments.needs
+
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All budgets of the main methods, the worlds without distractors first: there the signal is not zero."""
     every = itertools.product([*redrawn(preset), *distracting(preset)], GROUNDED, preset.labels, SEEDS)
     return [Job(method, data, labels, seed) for data, method, labels, seed in every]
-
-
-def needs(job: Job) -> list[str]:
-    return alignments.needs(job)
 
 
 def measure(lab: Lab, job: Job) -> Metrics:

@@ -192,15 +192,4 @@ def cell(lab: Lab, job: Job) -> Cell:
     if method.features:
         eyes = backbone(lab.root, config.size)
         facts["backbone"], extra["backbone"] = eyes.hash, eyes.name
-    return Cell(
-        experiment="lam",
-        method=job.method,
-        task=job.data,
-        preset=preset.name,
-        seed=job.seed,
-        config=facts,
-        data_hash=store.hash,
-        stages={"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION},
-        backgrounds=store.config.get("background_set"),
-        extra=extra,
-    )
+    return lab.cell("lam", job, facts, {"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION}, extra)

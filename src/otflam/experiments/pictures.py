@@ -49,12 +49,12 @@ def draw_predictions_of(
 ) -> Iterator[Path]:
     """What a trained model predicts on held-out episodes, for one step and for many."""
     store, (model, parts) = Store(data), load_lam(folder, backbone)
-    told = read_release(folder, LAM_KIND)
+    config = read_release(folder, LAM_KIND)
     parts.check_frames(store.columns["frames"].shape)
-    train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
+    train, held = config["episodes"] if config["data"] == store.hash else ([], [0])
     columns = model.columns(parts, store, [*train, *held])
     clips = Clips(store, model.offsets, (), held, columns)
-    name = told["method"] + (f" ({told['backbone']['name']})" if told["backbone"] else "")
+    name = config["method"] + (f" ({config['backbone']['name']})" if config["backbone"] else "")
     title = f"{name} on {data.name}"
     yield draw_predictions({name: model}, clips, title, out, samples)
     strip = out.with_name(f"{out.stem}-rollout{out.suffix}")

@@ -66,14 +66,9 @@ def plan_all(preset: Preset) -> list[PlannedCell]:
     return list(dict.fromkeys(planned for study in studies for planned in study.plan(preset)))
 
 
-def demo_data(preset: Preset) -> str:
-    """The data set of the demo's latent actions and policies."""
-    return next(data for data in distracting(preset) if data.startswith("cheetah-run"))
-
-
 def plan_demo(preset: Preset) -> list[PlannedCell]:
     """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
-    first, data = preset.compared[0], demo_data(preset)
+    first, data = preset.compared[0], next(data for data in distracting(preset) if data.startswith("cheetah-run"))
     words = [planned for planned in plan_pictures(preset) if planned.job.source in CONTROL]
     models = [planned for planned in every("lams", "lam")(preset) if planned.job.data == data]
     played = [

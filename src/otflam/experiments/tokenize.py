@@ -113,15 +113,15 @@ def verdict(found: Tokenized, video: Path, own: bool) -> str:
     """How much the codes of a video can be trusted, and what to do."""
     if not found.moving:
         return "hardly anything moves in this video, so that its codes say nothing"
-    told = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
+    score = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
     if found.redrawn >= GOOD:
-        return told
+        return score
     worse = "worse than drawing nothing: do not use these codes" if found.redrawn <= 0 else "much of it is lost"
     if own:
-        return f"{told}: {worse}; train this tokenizer longer, or on more videos like this one"
+        return f"{score}: {worse}; train this tokenizer longer, or on more videos like this one"
     folder = video if video.is_dir() else video.parent
     return (
-        f"{told}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
+        f"{score}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
         f"  otflam data import videos {folder} --out data/mine\n"
         "  otflam tokenizer train data/mine --out runs/mine/tokenizer\n"
         f"  otflam tokenize {video} --tokenizer runs/mine/tokenizer --out codes"

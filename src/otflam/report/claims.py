@@ -99,11 +99,6 @@ def rounded(value: float) -> float:
     return round(value, 3) + 0.0
 
 
-def negative(gap: Estimate) -> Estimate:
-    """The difference the other way round, for claims that something is lower."""
-    return Estimate(-gap.mean, gap.half, gap.count)
-
-
 def unmeasured(claim: str, paper: str, how: str, missing: str) -> Verdict:
     return Verdict(claim, f"not recorded yet: {missing}", paper, "unmeasured", how)
 
@@ -159,7 +154,7 @@ def judge_decoding(records: Records, task: str, method: str) -> Verdict:
     gaps = {labels: gap.error for (labels,), found in groups if (gap := decoding_gap(found, method, len(groups)))}
     if not gaps:
         return unmeasured(claim, "–", how, f"{method} and {BASELINE} with the same labels")
-    status, ours = judged(side(negative(gap)) for gap in gaps.values()), describe_gaps(gaps, DECODED)
+    status, ours = judged(-side(gap) for gap in gaps.values()), describe_gaps(gaps, DECODED)
     doubted = [labels for (labels,), found in groups if labels in gaps and network_gap(found, method) >= 0]
     if doubted:
         ours += f"; a small network reads no better with {', '.join(map(str, doubted))}"

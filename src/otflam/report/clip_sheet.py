@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from otflam.core import replacing
-from otflam.report.style import INK, MARGIN, MUTED, PAPER
+from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.report.vocabulary import GAIN, code_colours, decoded_effects, show_codes, show_motion
 from otflam.tokenizer import OTF
 
@@ -82,9 +81,7 @@ def draw_clip_sheet(
         for row, tile in enumerate(pictures):
             sheet.paste(tile, (x, TOP + row * (height + GAP)))
     _draw_legend(sheet, tokenizer, counts, used, (LEFT, below, per))
-    with replacing(path) as temporary:
-        sheet.save(temporary, "PNG")
-    return path
+    return save_picture(sheet, path)
 
 
 @torch.inference_mode()
@@ -92,8 +89,8 @@ def _draw_legend(
     sheet: Image.Image, tokenizer: OTF, counts: np.ndarray, used: list[int], place: tuple[int, int, int]
 ) -> None:
     (left, top, per), pen, colours = place, ImageDraw.Draw(sheet), code_colours(tokenizer.codes)
-    told = "codes where something moves: colour, number, share, and what it draws on gray (with full contrast)"
-    pen.text((left, top), told if used else "nothing moves", MUTED, ImageFont.load_default(12))
+    heading = "codes where something moves: colour, number, share, and what it draws on gray (with full contrast)"
+    pen.text((left, top), heading if used else "nothing moves", MUTED, ImageFont.load_default(12))
     effects = decoded_effects(tokenizer)
     for entry, code in enumerate(used):
         x, y = left + entry % per * ENTRY, top + 24 + entry // per * (TILE + 8)

@@ -25,7 +25,7 @@ class Curve:
     steps: str
     values: str
     label: str
-    told: str
+    caption: str
     """What the caption says of it."""
 
 
@@ -138,7 +138,7 @@ def sketch_curves(parts: list[Part], preset: str) -> Sketch | None:
     for axis in axes[-1]:
         axis.set_xlabel("steps")
     legend_below(figure, axes.flat, 4)
-    return Sketch(figure, _tell_curves(parts, preset))
+    return Sketch(figure, _caption_of(parts, preset))
 
 
 def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
@@ -156,15 +156,15 @@ def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     row[0].set_ylabel(curve.label)
 
 
-def _tell_curves(parts: list[Part], preset: str) -> str:
+def _caption_of(parts: list[Part], preset: str) -> str:
     """The caption."""
-    told = []
+    sentences = []
     for kind in dict.fromkeys(part.kind for part in parts):
         budgets = [str(part.labels) for part in parts if part.kind == kind]
         listed = " and ".join(filter(None, (", ".join(budgets[:-1]), *budgets[-1:])))
-        told.append(CURVES[kind].told.format(budgets=listed))
+        sentences.append(CURVES[kind].caption.format(budgets=listed))
     seeds = counted([found for part in parts for found in group(part.records, "task", "method").values()], "seeds")
-    return " ".join(told) + (
+    return " ".join(sentences) + (
         f" Preset: {preset}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from otflam.core import replacing
 from otflam.data import Store
-from otflam.report.style import INK, MARGIN, MUTED, PAPER
+from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 
 TILE_PIXELS = 112
 """Side of one shown frame in pixels."""
@@ -45,9 +45,7 @@ def contact_sheet(store: Store, path: Path, title: str, episodes: int = 6, frame
                 Image.Resampling.NEAREST if tile.width <= TILE_PIXELS else Image.Resampling.BOX,
             )
             sheet.paste(scaled.convert("RGB"), (MARGIN + column * (TILE_PIXELS + 4), top + CAPTION_PIXELS - 2))
-    with replacing(path) as temporary:
-        sheet.save(temporary, "PNG")
-    return path
+    return save_picture(sheet, path)
 
 
 def _caption(store: Store, index: int, times: np.ndarray) -> str:

@@ -244,7 +244,7 @@ def look_inside(runs: Path | None, progress: Progress) -> list[Figure]:
     """What slots see and how skills follow each other, of the models under `runs`."""
     figures: list[Figure] = []
     for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
-        name = f"{release.told['method']} on {store.path.name}"
+        name = f"{release.config['method']} on {store.path.name}"
         try:
             with TemporaryDirectory() as folder:
                 drawn = draw_inside(store, release.folder, SAMPLES, None, Path(folder) / "inside.png")
@@ -254,7 +254,7 @@ def look_inside(runs: Path | None, progress: Progress) -> list[Figure]:
             progress.note(f"left out {name}: {error.problem}")
             continue
         progress.note(name)
-        about = METHODS[release.told["method"]].shows or ""
+        about = METHODS[release.config["method"]].shows or ""
         caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
         figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
         if len(figures) == PICTURES:

@@ -59,7 +59,7 @@ def sketch_returns(folder: Path, preset: str) -> Sketch | None:
     labels = main_budget(records)
     records = [record for record in records if record["labels"] in (0, labels)]
     groups = group(records, "task", "method")
-    methods = _compared({method for _, method in groups})
+    methods = sorted({method for _, method in groups} - {*BOUNDS, *LINES}, key=place_of)
     tasks = sorted({task for task, _ in groups})
     if not methods or not tasks:
         return None
@@ -79,11 +79,6 @@ def sketch_returns(folder: Path, preset: str) -> Sketch | None:
         f"with the vocabulary that earned most. {SCALE}"
     )
     return Sketch(figure, caption)
-
-
-def _compared(methods: set[str]) -> list[str]:
-    """Methods that are drawn as bars, in their order."""
-    return sorted(methods - {*BOUNDS, *LINES}, key=place_of)
 
 
 def _draw_returns(axis: Axes, task: str, methods: list[str], found: dict[str, Records]) -> None:
@@ -117,7 +112,7 @@ def _draw_references(axis: Axes, references: dict[str, Earned], expert: Earned |
     ):
         colour, (name, style) = colour_of(method), LINES[method]
         axis.axhline(height * top, color=colour, linewidth=1.3, linestyle=style, zorder=3)
-        text = f"{name} {value.told(0)}" + (" (out of scale)" if method == "expert" else "")
+        text = f"{name} {value.text(0)}" + (" (out of scale)" if method == "expert" else "")
         axis.text(1.01, place, text, transform=axis.transAxes, va="center", color=hexed(INK), fontsize=8)
 
 

@@ -20,8 +20,7 @@ from otflam.evaluate import WORDS, read_records
 from otflam.report.explorer import Figure, as_uri, look_inside, make_explorer
 from otflam.report.figures import sketch_figures
 from otflam.report.style import INK, PAPER, SERIES
-from otflam.report.table import Table
-from otflam.report.tables import TABLES, tables_with_rows
+from otflam.report.tables import TABLES, Table, tables_with_rows
 from otflam.report.verdicts import verdicts_by_topic
 
 SENTENCE_CHARACTERS = 34

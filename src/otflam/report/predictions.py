@@ -81,7 +81,7 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
     `clips` are those of one episode, and `start` is the number of the first transition.
     """
     imagined: dict[int, Tensor] = {}
-    true, told = [], []
+    true, predicted = [], []
     for step in range(steps):
         now = start + step * model.stride
         batch = clips.gather(np.array([now]))
@@ -90,8 +90,8 @@ def roll_out(model: LAM, clips: Clips, start: int, steps: int) -> tuple[list[Ten
         for offset, future in futures.items():
             imagined.setdefault(now + offset, future[0])
         true.append(model.future(batch)[0])
-        told.append(futures[model.stride][0])
-    return true, told
+        predicted.append(futures[model.stride][0])
+    return true, predicted
 
 
 def replace_past(model: LAM, batch: Batch, now: int, imagined: dict[int, Tensor]) -> Batch:
@@ -124,17 +124,17 @@ def draw_rollout(model: LAM, clips: Clips, title: str, path: Path, steps: int) -
 
 def draw_inside(store: Store, folder: Path, samples: int, episode: int | None, out: Path) -> Path:
     """Slots of a factorised model, or skills of a hierarchical one, on an episode held out from its training."""
-    told, (model, parts) = read_release(folder, LAM_KIND), load_lam(folder)
+    config, (model, parts) = read_release(folder, LAM_KIND), load_lam(folder)
     if not isinstance(model, Flam | Hilam):
-        raise UserError(f"{told['method']} has neither slots nor skills", "see 'otflam lam predict'")
+        raise UserError(f"{config['method']} has neither slots nor skills", "see 'otflam lam predict'")
     parts.check_frames(store.columns["frames"].shape)
-    held = told["episodes"][1] if told["data"] == store.hash else [0]
+    held = config["episodes"][1] if config["data"] == store.hash else [0]
     shown = held[0] if episode is None else episode
     if samples < 1:
         raise UserError(f"--samples {samples}", "give at least 1")
     if not 0 <= shown < len(store):
         raise UserError(f"--episode {shown} of {len(store)}", f"give 0 to {len(store) - 1}")
-    title = f"{told['method']} on {store.path.name}, episode {shown}"
+    title = f"{config['method']} on {store.path.name}, episode {shown}"
     clips = Clips(store, model.offsets, (), [shown], pad=True)  # whole, as it is labelled
     if isinstance(model, Flam):
         return draw_slots(model, clips, title, out, samples)

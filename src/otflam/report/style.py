@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from otflam.core import replacing
 from otflam.lam import METHODS
 
 INK = (38, 38, 42)
@@ -51,6 +55,12 @@ def place_of(method: str) -> tuple[int, int]:
         methods.index(base) if base in methods else len(methods),
         ways.index(way) if way in ways else len(ways),
     )
+
+
+def save_picture(picture: Image.Image, path: Path) -> Path:
+    with replacing(path) as temporary:
+        picture.save(temporary, "PNG")
+    return path
 
 
 def hexed(colour: tuple[int, int, int]) -> str:

@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
-from otflam.evaluate import BASELINE, chosen, decoding_gap, group, named, over, paired_tokenizers, seed_gap, share_of
+from otflam.evaluate import (
+    BASELINE,
+    Estimate,
+    Records,
+    chosen,
+    decoding_gap,
+    group,
+    named,
+    over,
+    paired_tokenizers,
+    seed_gap,
+    share_of,
+)
 from otflam.report.published import TRANSFER
-from otflam.report.table import NONE, Body, fastest, over_seeds, told
 
+Body = tuple[list[str], list[list[str]]]
+"""The head and the rows of a table."""
+NONE = "–"
+"""The entry of what was not measured."""
 BRIEF = 8
 """The budget of labels in short tables."""
 CEILINGS = {"innovation_r2_states": "true states before and after", "innovation_r2_frames": "frames, all labels"}
+
+
+def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
+    """An entry: mean ± half of the 95 % interval over seeds, or a single value."""
+    found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
+    return NONE if found is None else found.text(digits)
+
+
+def with_half(value: Estimate | None, digits: int, sign: bool = False) -> str:
+    """An entry: a number with half of its interval; a draw that was made once, or always the same, has none."""
+    if value is None or math.isnan(value.mean):
+        return NONE
+    form = f"{'+' if sign else ''}.{digits}f"
+    half = f" ± {value.half:.{digits}f}" if math.isfinite(value.half) and value.half > 1e-9 else ""
+    return f"{value.mean:{form}}{half}"
+
+
+def fastest(records: Records, metric: str) -> str:
+    """An entry: seconds of the fastest seed; others may have shared their core."""
+    return f"{min(record['metrics'][metric] for record in records):.0f}"
 
 
 def lam_table(folder: Path, preset: str) -> Body:
@@ -58,10 +94,6 @@ def alignment_table(folder: Path, preset: str, only: int | None = None) -> Body:
     return [*head, "camera R²", "background R²", "colour R²"], rows
 
 
-def brief_alignment_table(folder: Path, preset: str) -> Body:
-    return alignment_table(folder, preset, BRIEF)
-
-
 def paired_alignment_table(folder: Path, preset: str) -> Body:
     """The paper's claim: a method's decoding error minus LAPO's on the same held-out episodes with the same labels.
 
@@ -82,8 +114,10 @@ def innovation_table(folder: Path, preset: str) -> Body:
     groups = group(chosen(folder, "innovation", preset), "task", "labels", "method")
     for (task, labels, _), found in sorted(groups.items()):
         metrics = found[0]["metrics"]
-        read = [told(over(found, name), 3) for name in ("innovation_r2", "innovation_mlp_r2", "innovation_r2_motion")]
-        shares = [told(share_of(found, top), 0) for top in CEILINGS]
+        read = [
+            with_half(over(found, name), 3) for name in ("innovation_r2", "innovation_mlp_r2", "innovation_r2_motion")
+        ]
+        shares = [with_half(share_of(found, top), 0) for top in CEILINGS]
         tops = [with_interval(metrics, f"innovation_{kind}") for kind in ("r2_states", "mlp_r2_states", "r2_frames")]
         rows.append([task, str(labels), named(found[0]), *read, *shares, *tops])
     head = ["data", "labels", "method", "innovation R²", "MLP", "raw motion", "% of states", "% of frames"]

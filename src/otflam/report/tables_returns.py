@@ -24,8 +24,7 @@ from otflam.evaluate import (
     usual,
 )
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
-from otflam.report.table import NONE, Body, over_seeds, told
-from otflam.report.tables_models import CEILINGS, with_interval
+from otflam.report.tables_models import CEILINGS, NONE, Body, over_seeds, with_half, with_interval
 
 ROWS = (*names.REFERENCES, names.BASELINE, *names.OURS)
 """With every budget of labels, and after them the same with ways of ours."""
@@ -68,10 +67,10 @@ def _summary_row(records: Records, known: Records, method: str, labels: int) -> 
         name = names.named(found[0]) if found else name
         gap = difference(found, alone, returns_of) if labels and method != names.LABELS_ONLY else None
         entries += [
-            told(over(found, "return_mean"), 1),
-            told(gap, 1, sign=True),
-            told(over(found, "start_return_share", 100.0), 1),
-            told(over(read, "innovation_r2"), 3),
+            with_half(over(found, "return_mean"), 1),
+            with_half(gap, 1, sign=True),
+            with_half(over(found, "start_return_share", 100.0), 1),
+            with_half(over(read, "innovation_r2"), 3),
         ]
     return [name, str(labels or NONE), *entries]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from otflam.evaluate import (
     ALL_ACTIONS,
@@ -60,7 +59,8 @@ def judge_returns(records: Records, task: str, measure: str) -> Verdict:
     printed = BASELINES[task]
     best = max(value for (value, _) in (printed[name] for name in printed if name.startswith("otf-lam")))
     paper = f"{best} against {printed[BASELINE][0]} of {BASELINE} (32 labelled trajectories)"
-    here = [r for r in records if task_of(r["task"]) == task and r["labels"] and _measured(r, measure)]
+    here = [r for r in records if task_of(r["task"]) == task and r["labels"]]
+    here = [r for r in here if measure == "whole episodes" or "start_returns" in r["metrics"]]
     groups = {key: found for key, found in group(here, "labels", "method").items() if len(found) >= MIN_SEEDS}
     pairs = [
         (labels, ours, rival)
@@ -81,11 +81,6 @@ def judge_returns(records: Records, task: str, measure: str) -> Verdict:
         for (labels, ours), found in gaps.items()
     )
     return Verdict(claim, f"minus {' and minus '.join(RIVALS)}: {gaps_text}", paper, decided(list(gaps.values())), how)
-
-
-def _measured(record: dict[str, Any], measure: str) -> bool:
-    """Whether a record has what a measure needs."""
-    return measure == "whole episodes" or "start_returns" in record["metrics"]
 
 
 def decided(gaps: list[list[Estimate]]) -> Status:
@@ -122,7 +117,7 @@ def judge_pipeline(records: Records, task: str) -> Verdict:
 
 
 def percent(share: Earned) -> str:
-    return f"{share.times(100.0).told(0)} %"
+    return f"{share.times(100.0).text(0)} %"
 
 
 JUDGES = {"Motion codes": judge_codes, "Latent actions": judge_latents, "Control": judge_control}

@@ -160,10 +160,10 @@ def _alter_lines(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
 def _alter_journal(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
     """Change a value inside one line of JSON."""
     lines = data.splitlines()
-    told = [index for index, line in enumerate(lines) if line.strip()]
-    if not told:
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    if not filled:
         raise ValueError("no lines")
-    at = told[int(rng.integers(len(told)))]
+    at = filled[int(rng.integers(len(filled)))]
     text, about = _changed(json.loads(lines[at]), rng, None)
     lines[at] = text.encode("utf-8", "surrogatepass")
     return b"\n".join(lines) + b"\n", Alteration(f"line {at}: {about}")

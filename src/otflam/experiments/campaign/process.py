@@ -103,19 +103,19 @@ def run_command(
     words: Sequence[str], folder: Path, limit: float, death: Death | None = None, count: bool = False
 ) -> Ended:
     """Run one command of ours in a folder, to its end, its death or its time limit; `count` its operations on files."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as counted:
         began = time.monotonic()
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until the child can die of them without a word
         pid = os.fork()
         if pid:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         else:
-            _become(words, folder, [out.fileno(), err.fileno()], death, told.fileno() if count else None)
+            _become(words, folder, [out.fileno(), err.fileno()], death, counted.fileno() if count else None)
         code = _wait(pid, began, limit, death)
         seconds = time.monotonic() - began
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # what it started dies with it
-        texts = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err, told)]
+        texts = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err, counted)]
     return Ended(code, texts[0], texts[1], seconds, len(texts[2]))
 
 
@@ -140,7 +140,7 @@ def _wait(pid: int, began: float, limit: float, death: Death | None) -> int | No
         time.sleep(POLL_SECONDS)
 
 
-def _become(words: Sequence[str], folder: Path, files: list[int], death: Death | None, told: int | None) -> NoReturn:
+def _become(words: Sequence[str], folder: Path, files: list[int], death: Death | None, counter: int | None) -> NoReturn:
     """In the child: run the program as `python -m otflam` would, and never come back."""
     code = 1
     try:
@@ -156,8 +156,8 @@ def _become(words: Sequence[str], folder: Path, files: list[int], death: Death |
             os.dup2(file, target)
         sys.stdout, sys.stderr = (open(target, "w", closefd=False) for target in (1, 2))  # noqa: SIM115
         sys.argv = ["otflam", *words]
-        if told is not None or (death is not None and death.after is None):
-            sys.addaudithook(_hook(death or Death(), told))
+        if counter is not None or (death is not None and death.after is None):
+            sys.addaudithook(_hook(death or Death(), counter))
         signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on as any program of Python's
         runpy.run_module("otflam", run_name="__main__", alter_sys=True)
         code = 0
@@ -183,7 +183,7 @@ def _limit() -> None:
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _hook(death: Death, told: int | None) -> Callable[[str, tuple[Any, ...]], None]:
+def _hook(death: Death, counter: int | None) -> Callable[[str, tuple[Any, ...]], None]:
     """Hears of every operation on a file before it is done, counts it, and dies when it is time."""
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
     seen, busy = 0, False
@@ -193,8 +193,8 @@ def _hook(death: Death, told: int | None) -> Callable[[str, tuple[Any, ...]], No
         if busy or event not in EVENTS or (event == "open" and not (arguments[2] or 0) & writing):
             return
         busy = True  # looking at the file below is an event too
-        if told is not None:
-            os.write(told, b".")
+        if counter is not None:
+            os.write(counter, b".")
         if death.event == seen or (death.lines is not None and has_lines(*death.lines)):
             os.kill(os.getpid(), death.signal)
         seen += 1
@@ -261,8 +261,8 @@ def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, st
         return ("refused" if named else "unnamed"), message
     if same:
         return "same", ""
-    told = next((line for line in (ended.complained + ended.said).splitlines() if notices(line, file)), None)
-    return ("silent", message) if told is None else ("told", told)
+    notice = next((line for line in (ended.complained + ended.said).splitlines() if notices(line, file)), None)
+    return ("silent", message) if notice is None else ("told", notice)
 
 
 def notices(line: str, file: str) -> bool:
