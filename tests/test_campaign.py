@@ -46,15 +46,15 @@ def test_damage_is_a_function_of_the_seed(name: str, tmp_path: Path) -> None:
     [
         (FINE, True, [], "same"),
         (FINE, False, [], "silent"),
-        (dataclasses.replace(FINE, complained="report: left out cheetah"), False, [], "told"),
-        (dataclasses.replace(FINE, said="data cheetah"), False, [], "silent"),
+        (dataclasses.replace(FINE, stderr="report: left out cheetah"), False, [], "told"),
+        (dataclasses.replace(FINE, stdout="data cheetah"), False, [], "silent"),
         (REFUSED, False, [], "refused"),
         (REFUSED, False, ["cheetah/frames.npy"], "harm"),
         (FINE, True, ["cheetah/frames.npy"], "harm"),
-        (dataclasses.replace(REFUSED, complained="otflam: something is wrong: mend it\n"), False, [], "unnamed"),
-        (dataclasses.replace(REFUSED, complained=REFUSED.complained * 2), False, [], "unnamed"),
-        (dataclasses.replace(REFUSED, code=1, complained="otflam: unexpected KeyError: 'a'"), False, [], "unexpected"),
-        (dataclasses.replace(REFUSED, complained="Traceback (most recent call last):"), False, [], "crash"),
+        (dataclasses.replace(REFUSED, stderr="otflam: something is wrong: mend it\n"), False, [], "unnamed"),
+        (dataclasses.replace(REFUSED, stderr=REFUSED.stderr * 2), False, [], "unnamed"),
+        (dataclasses.replace(REFUSED, code=1, stderr="otflam: unexpected KeyError: 'a'"), False, [], "unexpected"),
+        (dataclasses.replace(REFUSED, stderr="Traceback (most recent call last):"), False, [], "crash"),
         (dataclasses.replace(FINE, code=-signal.SIGSEGV), True, [], "crash"),
         (dataclasses.replace(FINE, code=None), True, [], "hang"),
     ],
@@ -67,7 +67,7 @@ def test_a_stopped_command_dies_or_says_so() -> None:
     assert stopped_badly(dataclasses.replace(FINE, code=-9), Death()) is None
     interrupted = Ended(130, "", "otflam: stopped; run the same command to continue\n", 1.0)
     assert stopped_badly(interrupted, Death(signal.SIGINT)) is None
-    assert stopped_badly(dataclasses.replace(interrupted, complained="Traceback"), Death(signal.SIGINT)) == "crash"
+    assert stopped_badly(dataclasses.replace(interrupted, stderr="Traceback"), Death(signal.SIGINT)) == "crash"
     assert stopped_badly(dataclasses.replace(FINE, code=None), Death()) == "hang"
 
 
@@ -86,7 +86,7 @@ def test_commands_die_when_they_are_told(tmp_path: Path) -> None:
     """The real command line in a forked process: it ends, is killed at a write, and is cut off at its limit."""
     (tmp_path / "page.md").write_text("no table\n")
     whole = run_command(["tables", "page.md"], tmp_path, 60.0, count=True)
-    assert (whole.code, whole.said, whole.events > 0) == (0, "filled page.md\n", True)
+    assert (whole.code, whole.stdout, whole.events > 0) == (0, "filled page.md\n", True)
     killed = run_command(["tables", "page.md"], tmp_path, 60.0, Death(event=0))
     assert killed.code == -signal.SIGKILL and not list(tmp_path.glob("*.tmp"))
     assert run_command(["tables", "no.md"], tmp_path, 60.0).errors == ["otflam: no.md: No such file or directory"]

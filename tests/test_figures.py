@@ -24,7 +24,7 @@ from otflam.evaluate.results import control_mse, main_budget
 from otflam.lam.health import MATTERS
 from otflam.report.canvas import counted, spread
 from otflam.report.curves import draw_convergence, sketch_convergence
-from otflam.report.figures import FIGURES, Drawn, draw_figures
+from otflam.report.figures import FIGURES, FigureFiles, draw_figures
 from otflam.report.figures_models import MIN_GAIN_PERCENT
 from otflam.report.figures_returns import sketch_returns
 from otflam.report.published import BASELINES
@@ -113,12 +113,12 @@ def write(records: list[Record], folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Drawn]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[FigureFiles]:
     folder = tmp_path_factory.mktemp("drawn")
     return draw_figures(write(EVERYTHING, folder / "records"), "laptop", folder / "out")
 
 
-def test_all_figures_in_both_formats(drawn: list[Drawn], tmp_path: Path) -> None:
+def test_all_figures_in_both_formats(drawn: list[FigureFiles], tmp_path: Path) -> None:
     assert [each.name for each in drawn] == list(FIGURES)
     for each in drawn:
         assert "laptop" in each.caption and each.caption.endswith(".")
@@ -133,7 +133,7 @@ def test_all_figures_in_both_formats(drawn: list[Drawn], tmp_path: Path) -> None
     assert draw_figures(drawn[0].svg.parents[1] / "records", "paper", tmp_path / "none") == []
 
 
-def test_same_bytes_in_another_process(drawn: list[Drawn], tmp_path: Path) -> None:
+def test_same_bytes_in_another_process(drawn: list[FigureFiles], tmp_path: Path) -> None:
     """Whatever order its sets have."""
     program = (
         "import pathlib, sys; from otflam.report import figures\n"

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
@@ -77,22 +77,19 @@ def find_command(words: list[str]) -> tuple[str | None, list[str]]:
     for length in (3, 2, 1):
         if len(words) >= length and (name := " ".join(words[:length])) in COMMANDS:
             return name, words[length:]
-    spoken = list(_leading_names(words))
-    group = " ".join(spoken)
-    if spoken and not any(name.startswith(f"{group} ") for name in COMMANDS):
-        raise unknown_command(spoken, COMMANDS)
-    known = HELP if spoken else (*HELP, "--version")
-    for word in words[len(spoken) :]:
+    names = _leading_names(words)
+    group = " ".join(names)
+    if names and not any(name.startswith(f"{group} ") for name in COMMANDS):
+        raise unknown_command(names, COMMANDS)
+    known = HELP if names else (*HELP, "--version")
+    for word in words[len(names) :]:
         if word not in known:
             raise unknown_option(group, word, (*known, "--debug"))
     return None, words
 
 
-def _leading_names(words: list[str]) -> Iterator[str]:
-    for word in words:
-        if word.startswith("-"):
-            return
-        yield word
+def _leading_names(words: list[str]) -> list[str]:
+    return list(itertools.takewhile(lambda word: not word.startswith("-"), words))
 
 
 def parse(name: str, arguments: list[str]) -> Command:
@@ -138,10 +135,10 @@ def fail(message: str, code: int, debug: bool) -> NoReturn:
     raise SystemExit(code)
 
 
-NEAR = 0.6
+MIN_SIMILARITY = 0.6
 """How alike a word and what was meant must be."""
 
-SIDES = "│|"
+BOX_SIDES = "│|"
 """The sides of the parser's boxes, on terminals that know such lines and on others."""
 
 
@@ -167,7 +164,7 @@ def near_names(word: str, names: Iterable[str]) -> list[str]:
     """Names that a word begins, or else those that look alike."""
     names = list(names)
     begun = [name for name in names if len(word) > 1 and name.startswith(word)]
-    return begun or difflib.get_close_matches(word, names, n=3, cutoff=NEAR)
+    return begun or difflib.get_close_matches(word, names, n=3, cutoff=MIN_SIMILARITY)
 
 
 def suggestion(meant: Sequence[str], choices: Sequence[str]) -> str:
@@ -187,7 +184,7 @@ def unknown_option(command: str, option: str, options: Iterable[str]) -> UserErr
 
 def bad_usage(command: str, arguments: Sequence[str], message: str, help_text: str) -> UserError:
     """What the parser said in its box, as one line; an option that does not exist is named first."""
-    rows = [line for line in help_text.splitlines() if re.match(rf"^[{SIDES}\s]*--?\w", line)]
+    rows = [line for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)]
     options = {name.replace("_", "-") for name in re.findall(r"(?<![\w-])--?[a-zA-Z][\w.-]*", "\n".join(rows))}
     for word in arguments:
         given = word.split("=")[0]
@@ -196,6 +193,6 @@ def bad_usage(command: str, arguments: Sequence[str], message: str, help_text: s
     # After the box's title and up to its first rule, which on some terminals come without the lines of a box.
     inside = itertools.dropwhile(lambda line: not re.search(r"\w", line), message.splitlines()[1:])
     inside = itertools.takewhile(lambda line: re.search(r"\w", line), inside)
-    wanted = " ".join(line.strip(f"{SIDES} ") for line in inside)
+    wanted = " ".join(line.strip(f"{BOX_SIDES} ") for line in inside)
     problem = " ".join(wanted.split()).rstrip(".") or "these words make no command"
     return UserError(problem, f"see 'otflam {command} --help'")

@@ -30,8 +30,8 @@ def required(config: T, *names: str) -> T:
     return config
 
 
-def speaks() -> bool:
-    """Whether this process is the one that speaks, of those that train together."""
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, of those that train together."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 

@@ -8,7 +8,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required, speaks
+from otflam.commands.base import (
+    NO_PREFIX,
+    backbone_of,
+    checked_share,
+    describe,
+    first_episodes,
+    is_main_process,
+    required,
+)
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
@@ -61,12 +69,12 @@ class LamTrain:
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
-        with ProgressBar(f"train {self.method}", "steps", quiet=not speaks()) as bar:
+        with ProgressBar(f"train {self.method}", "steps", quiet=not is_main_process()) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
                 online, bar,
             )  # fmt: skip
-        if speaks():
+        if is_main_process():
             where = (
                 "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
             )
@@ -103,7 +111,7 @@ class OnMotionAndFeatures(OnMotion):
         from otflam.lam import Backbone, features_cost
 
         backbone = Backbone.load(self.dino, self.model.size)
-        if self.online and speaks():
+        if self.online and is_main_process():
             say(f"running {backbone.name} in every step; stored, {features_cost(Store(self.data), backbone, None)}")
         self.train_with(backbone, self.online, self.episodes or None)
 

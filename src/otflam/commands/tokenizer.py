@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import checked_share, describe, required, speaks
+from otflam.commands.base import checked_share, describe, is_main_process, required
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -89,9 +89,9 @@ class TokenizerTrain(TokenizerTraining):
             preset = get_preset(self.preset)
             model = rebase(model, preset.tokenizer, preset.digit_tokenizer)
             train = rebase(train, preset.tokenizer_training, preset.digit_training)
-        with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not speaks()) as bar:
+        with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not is_main_process()) as bar:
             trained = train_tokenizer(store, episodes, model, train, self.hardware, self.out, bar)
-        if not speaks():
+        if not is_main_process():
             return
         leave()
         if (warning := collapse_warning(trained, bar.rows)) is not None:
@@ -119,9 +119,9 @@ class TokenizerTrainFrames(TokenizerTraining):
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
-        with ProgressBar("train frame tokenizer", "steps", quiet=not speaks()) as bar:
+        with ProgressBar("train frame tokenizer", "steps", quiet=not is_main_process()) as bar:
             trained = train_frame_tokenizer(store, episodes, self.model, self.train, self.hardware, self.out, bar)
-        if not speaks():
+        if not is_main_process():
             return
         unseen, held = self.held_out_clips(lambda some: frame_clips(store, self.model, some), episodes, held)
         self.say_quality(frame_error(trained, unseen, self.measured_clips(self.train)), held, "frames' variance")

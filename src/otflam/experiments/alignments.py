@@ -39,11 +39,11 @@ def needs(job: Job) -> list[str]:
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read actions from latents and from the controls, and distractors from latents."""
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
-    folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
+    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used, device = np.concatenate([splits.pool, probes]), device_of(lab.preset.hardware)
-    columns = aligned_columns(store, folder, eyes, splits.unlabelled, used, device=device)
+    columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device=device)
     found = read_actions(store, columns, labelled, probes, last, probe_config(lab.preset, job))
     everything = episodes_of(columns["latents"], "latents", splits.pool, last)
     probed = episodes_of(columns["latents"], "latents", probes, last)

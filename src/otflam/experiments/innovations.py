@@ -42,12 +42,12 @@ def measure(lab: Lab, job: Job) -> Metrics:
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
     if (column := innovation_column(store)) is None:
         return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
-    folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
+    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used = np.concatenate([splits.pool, probes])
     device = device_of(lab.preset.hardware)
-    latents = label_store(store, folder, eyes, used, keep_features=True, device=device)
+    latents = label_store(store, folder, dino, used, keep_features=True, device=device)
     motion = motion_column(store, last, used)
     found = read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
     return found | patiently(lambda: ceilings(lab, job.data))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from otflam.core import UserError
 from otflam.evaluate import VANILLA, Records, chosen, group, main_budget, named, usual, world_of
 from otflam.report.canvas import Sketch, counted, legend_below, write_figure
-from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
+from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, line_width, rank_of
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     curve = CURVES[part.kind]
     for axis, task in zip(row, tasks, strict=True):
         found = group((record for record in part.records if record["task"] == task), "method")
-        for method in sorted(found, key=lambda key: place_of(key[0])):
+        for method in sorted(found, key=lambda key: rank_of(key[0])):
             _draw_curve(axis, found[method], curve)
         if not found:
             axis.text(0.5, 0.5, "no record", transform=axis.transAxes, ha="center", color=hexed(MUTED))
@@ -176,4 +176,4 @@ def _draw_curve(axis: Axes, records: Records, curve: Curve) -> None:
     rows = np.array([record["metrics"][curve.values][:length] for record in records], np.float64)
     steps, method = records[0]["metrics"][curve.steps][:length], records[0]["method"]
     axis.fill_between(steps, rows.min(0), rows.max(0), color=colour_of(method), alpha=0.15, linewidth=0)
-    axis.plot(steps, rows.mean(0), color=colour_of(method), linewidth=weight_of(method), label=named(records[0]))
+    axis.plot(steps, rows.mean(0), color=colour_of(method), linewidth=line_width(method), label=named(records[0]))

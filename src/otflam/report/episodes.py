@@ -17,9 +17,9 @@ from otflam.core import replacing
 from otflam.data import Store
 from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 
-TILE_PIXELS = 112
+TILE = 112
 """Side of one shown frame in pixels."""
-CAPTION_PIXELS = 22
+CAPTION = 22
 MIN_SIDE_PIXELS = 360
 """Pixels that the shorter side of a filmed episode gets at least about."""
 ENCODER_OPTIONS = {"crf": "18", "preset": "veryfast", "x264-params": "colormatrix=smpte170m"}
@@ -29,22 +29,19 @@ ENCODER_OPTIONS = {"crf": "18", "preset": "veryfast", "x264-params": "colormatri
 def contact_sheet(store: Store, path: Path, title: str, episodes: int = 6, frames: int = 8) -> Path:
     """Draw evenly spaced frames of evenly spaced episodes, each row with what is known about its episode."""
     chosen = np.unique(np.linspace(0, len(store) - 1, episodes).round().astype(int))
-    width = MARGIN + frames * (TILE_PIXELS + 4) + MARGIN
-    sheet = Image.new("RGB", (width, 44 + len(chosen) * (TILE_PIXELS + CAPTION_PIXELS + MARGIN)), PAPER)
+    width = MARGIN + frames * (TILE + 4) + MARGIN
+    sheet = Image.new("RGB", (width, 44 + len(chosen) * (TILE + CAPTION + MARGIN)), PAPER)
     pen = ImageDraw.Draw(sheet)
     pen.text((MARGIN, 12), title, INK, ImageFont.load_default(17))
     for row, episode in enumerate(chosen):
-        top = 44 + row * (TILE_PIXELS + CAPTION_PIXELS + MARGIN)
+        top = 44 + row * (TILE + CAPTION + MARGIN)
         times = np.linspace(0, store.lengths[episode] - 1, frames).round().astype(int)
         pen.text((MARGIN, top), _caption(store, int(episode), times), MUTED, ImageFont.load_default(13))
         for column, time in enumerate(times):
             pixels = np.asarray(store.episode(int(episode), "frames")[time])
             tile = Image.fromarray(pixels if pixels.shape[-1] == 3 else pixels[..., 0])
-            scaled = tile.resize(
-                (TILE_PIXELS, TILE_PIXELS),
-                Image.Resampling.NEAREST if tile.width <= TILE_PIXELS else Image.Resampling.BOX,
-            )
-            sheet.paste(scaled.convert("RGB"), (MARGIN + column * (TILE_PIXELS + 4), top + CAPTION_PIXELS - 2))
+            scaled = tile.resize((TILE, TILE), Image.Resampling.NEAREST if tile.width <= TILE else Image.Resampling.BOX)
+            sheet.paste(scaled.convert("RGB"), (MARGIN + column * (TILE + 4), top + CAPTION - 2))
     return save_picture(sheet, path)
 
 

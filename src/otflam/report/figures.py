@@ -29,7 +29,7 @@ FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
 
 
 @dataclass(frozen=True)
-class Drawn:
+class FigureFiles:
     """A figure in its two formats."""
 
     name: str
@@ -47,10 +47,10 @@ def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
             yield name, found
 
 
-def draw_figures(records: Path, preset: str, out: Path) -> list[Drawn]:
+def draw_figures(records: Path, preset: str, out: Path) -> list[FigureFiles]:
     """Write every figure that the records of a preset suffice for."""
     drawn = []
     for name, sketch in sketch_figures(records, preset):
         svg, png = (write_figure(sketch.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
-        drawn.append(Drawn(name, sketch.caption, svg, png))
+        drawn.append(FigureFiles(name, sketch.caption, svg, png))
     return drawn

@@ -30,7 +30,7 @@ from otflam.evaluate import (
 from otflam.lam import MATTERS
 from otflam.report.canvas import Sketch, counted, draw_bar, draw_log_axis, draw_paper, legend_below
 from otflam.report.published import SCALE, TRANSFER
-from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint, weight_of
+from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, line_width, rank_of, tint
 
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
@@ -73,7 +73,7 @@ def sketch_alignment(folder: Path, preset: str) -> Sketch | None:
 
 def _draw_alignment(axis: Axes, records: Records) -> None:
     groups = group(records, "method", "labels")
-    for method in sorted({method for method, _ in groups}, key=place_of):
+    for method in sorted({method for method, _ in groups}, key=rank_of):
         budgets = sorted(labels for found, labels in groups if found == method)
         found = [values(groups[method, labels], "action_mse") for labels in budgets]
         look: dict[str, Any] = {"marker": "o", "markersize": 5, "markeredgecolor": hexed(PAPER), "markeredgewidth": 0.6}
@@ -81,7 +81,7 @@ def _draw_alignment(axis: Axes, records: Records) -> None:
         low, high = [min(x) for x in found], [max(x) for x in found]
         axis.fill_between(budgets, low, high, color=colour, alpha=0.15, linewidth=0)
         axis.plot(
-            budgets, [float(np.mean(x)) for x in found], color=colour, label=name, linewidth=weight_of(method), **look
+            budgets, [float(np.mean(x)) for x in found], color=colour, label=name, linewidth=line_width(method), **look
         )
     every = sorted({labels for _, labels in groups})
     for metric, (name, style) in CONTROLS.items():
@@ -99,7 +99,7 @@ def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
         return None
     figure = Figure(figsize=(4.4 * len(tasks) + 0.4, 3.2), layout="constrained")
     axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
-    methods = sorted({method for _, method in groups}, key=place_of)
+    methods = sorted({method for _, method in groups}, key=rank_of)
     width = 0.8 / len(methods)
     for axis, task in zip(axes, tasks, strict=True):
         for place, method in enumerate(methods):
@@ -130,7 +130,7 @@ def sketch_health(folder: Path, preset: str) -> Sketch | None:
         return None
     gains = {key: 100 * estimate(values(found, "gain_over_shuffled")).mean for key, found in groups.items()}
     left = min(0.0, min(gains.values()) - 3)
-    methods = sorted({method for _, method in groups}, key=place_of)
+    methods = sorted({method for _, method in groups}, key=rank_of)
     names = {method: named(found[0]) for (_, method), found in groups.items()}
     tasks = sorted({task for task, _ in groups}, key=lambda task: (task_of(task), NOISY not in task, VANILLA in task))
     bodies = sorted({task_of(task) for task in tasks})
@@ -218,7 +218,7 @@ def _draw_rises(axis: Axes, groups: dict[tuple, Records], published: bool) -> No
 
 def _places(groups: dict[tuple, Records]) -> list[tuple[float, int, str, Records]]:
     """Where each bar stands: methods beside each other at each order."""
-    methods = sorted({method for _, method in groups}, key=place_of, reverse=True)
+    methods = sorted({method for _, method in groups}, key=rank_of, reverse=True)
     middle = (len(methods) - 1) / 2
     return [
         (order + 0.44 * (methods.index(method) - middle), order, method, found)

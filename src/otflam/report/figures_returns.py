@@ -33,7 +33,7 @@ from otflam.evaluate import (
 )
 from otflam.report.canvas import Sketch, counted, draw_bar, draw_log_axis, draw_paper, legend_below, played, spread
 from otflam.report.published import BASELINES, SCALE, VOCABULARY
-from otflam.report.style import INK, MUTED, PAPER, colour_of, hatch_of, hexed, place_of, tint
+from otflam.report.style import INK, MUTED, PAPER, colour_of, hatch_of, hexed, rank_of, tint
 
 LINES: dict[str, tuple[str, Any]] = {
     "random": ("random", ":"),
@@ -59,7 +59,7 @@ def sketch_returns(folder: Path, preset: str) -> Sketch | None:
     labels = main_budget(records)
     records = [record for record in records if record["labels"] in (0, labels)]
     groups = group(records, "task", "method")
-    methods = sorted({method for _, method in groups} - {*BOUNDS, *LINES}, key=place_of)
+    methods = sorted({method for _, method in groups} - {*BOUNDS, *LINES}, key=rank_of)
     tasks = sorted({task for task, _ in groups})
     if not methods or not tasks:
         return None
@@ -145,7 +145,7 @@ def sketch_worlds(folder: Path, preset: str) -> Sketch | None:
     pairs = {key[:2]: pair for key, pair in pairs.items() if key[2] == labels}
     if not pairs:
         return None
-    tasks, methods = sorted({task for task, _ in pairs}), sorted({method for _, method in pairs}, key=place_of)
+    tasks, methods = sorted({task for task, _ in pairs}), sorted({method for _, method in pairs}, key=rank_of)
     figure = Figure(figsize=(2.2 + 0.62 * max(len(methods), 6), 1.1 + 2.2 * len(tasks)), layout="constrained")
     axes = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
     for axis, task in zip(axes, tasks, strict=True):
@@ -194,7 +194,7 @@ def sketch_supervision(folder: Path, preset: str) -> Sketch | None:
     figure, axes = _row(tasks)
     for axis, task in zip(axes, tasks, strict=True):
         _draw_bounds(axis, everything, task)
-        for method, codes in sorted({key[1:3] for key in groups if key[0] == task}, key=lambda k: (place_of(k[0]), k)):
+        for method, codes in sorted({key[1:3] for key in groups if key[0] == task}, key=lambda k: (rank_of(k[0]), k)):
             found = {labels: groups.get((task, method, codes, labels), []) for labels in budgets}
             _draw_line(axis, found, method, codes)
         draw_log_axis(axis, budgets, "labelled episodes")

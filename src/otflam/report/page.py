@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +16,7 @@ from markupsafe import Markup
 
 from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.evaluate import WORDS, read_records
-from otflam.report.explorer import Figure, as_uri, look_inside, make_explorer
+from otflam.report.explorer import Figure, as_uri, inside_figures, make_explorer
 from otflam.report.figures import sketch_figures
 from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.tables import TABLES, Table, tables_with_rows
@@ -29,23 +28,11 @@ STATUS_SIGNS = {"holds": "✓", "fails": "✕", "open": "?", "unmeasured": "–"
 """Signs of the verdicts, for those who cannot tell their colours."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What the records are of."""
-
-    records: int
-    experiments: int
-    methods: int
-    seeds: int
-    software: dict[str, str]
-    """Versions, all of them where records differ."""
-
-
 def make_page(runs: Path | None, records: Path, preset: str, out: Path, progress: Progress = SILENT) -> Path:
     """Write the report of some records, with an explorer of the data sets and models under `runs`, if there are any."""
     origin = find_origin(records, preset)
     explorer = make_explorer(runs, progress)
-    if not origin.records and not explorer:
+    if not origin["records"] and not explorer:
         raise UserError(
             f"{records} has no records of {preset}, and there is no data set with a model in {runs}",
             "run an experiment, or give --preset or --records",
@@ -55,21 +42,23 @@ def make_page(runs: Path | None, records: Path, preset: str, out: Path, progress
         out / "index.html",
         preset=preset,
         origin=origin,
-        verdicts=verdicts_by_topic(records, preset) if origin.records else {},
-        figures=(inline_figures(records, preset) if origin.records else []) + look_inside(runs, progress),
+        verdicts=verdicts_by_topic(records, preset) if origin["records"] else {},
+        figures=(inline_figures(records, preset) if origin["records"] else []) + inside_figures(runs, progress),
         tables=[parts for name, parts in tables_with_rows(records, preset) if not TABLES[name].brief],
         explorer=[dataclasses.asdict(each) for each in explorer],
     )
 
 
-def find_origin(records: Path, preset: str) -> Origin:
+def find_origin(records: Path, preset: str) -> dict[str, Any]:
+    """How much the records are of, and the versions of the software, all of them where records differ."""
     found = [record for record in read_records(records) if record["preset"] == preset]
     software: dict[str, set[str]] = {}
     for record in found:
         for name, version in record.get("versions", {}).items():
             software.setdefault(name, set()).add(version)
-    counts = [len({record.get(name) for record in found}) for name in ("experiment", "method", "seed")]
-    return Origin(len(found), *counts, {name: ", ".join(sorted(software[name])) for name in sorted(software)})
+    counts = {f"{name}s": len({record.get(name) for record in found}) for name in ("experiment", "method", "seed")}
+    listed = {name: ", ".join(sorted(software[name])) for name in sorted(software)}
+    return {"records": len(found), **counts, "software": listed}
 
 
 def inline_figures(records: Path, preset: str) -> list[Figure]:

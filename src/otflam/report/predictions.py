@@ -23,7 +23,7 @@ from otflam.report.vocabulary import code_colours, draw_grid, show_frame
 
 Show = Callable[[Tensor], "UInt8[np.ndarray, 'h w 3']"]
 matplotlib.use("Agg")
-UNOWNED_LIGHT = 0.2
+DIM = 0.2
 """What remains of a frame where a slot owns nothing."""
 SWATCH_PARTS = 9
 """Parts of a frame's side that the mark of a slot's colour is one of."""
@@ -32,7 +32,7 @@ FILM_FRAMES = 12
 Pictures = UInt8[np.ndarray, "b h w 3"]
 
 
-def shower(model: LAM, clips: Clips) -> Show:
+def make_renderer(model: LAM, clips: Clips) -> Show:
     """How to show what a model predicts: frames as they are, features by their three main directions."""
     seen = model.future(clips.gather(np.linspace(0, len(clips) - 1, min(64, len(clips))).astype(np.int64)))
     if seen.dim() == 4:
@@ -61,7 +61,7 @@ def draw_predictions(models: dict[str, LAM], clips: Clips, title: str, path: Pat
     rows: list[tuple[str, list[np.ndarray]]] = []
     batch = clips.gather(np.linspace(0, len(clips) - 1, samples).astype(np.int64))
     for name, model in models.items():
-        show = shower(model, clips)
+        show = make_renderer(model, clips)
         seen = model.observe(batch)
         latent = model.infer_latent(seen)
         if not rows:
@@ -100,14 +100,14 @@ def replace_past(model: LAM, batch: Batch, now: int, imagined: dict[int, Tensor]
     if isinstance(model, Flam):  # imagines features, but stored are tokens
         columns[IMAGINED] = torch.stack([model.features(batch, offset) for offset in batch.offsets], 1)
     for place, offset in enumerate(batch.offsets):
-        known = imagined.get(now + offset)
-        if known is None or offset > 0:
+        past = imagined.get(now + offset)
+        if past is None or offset > 0:
             continue
-        if known.dim() == 3:
-            frames[0, place] = (255 * known.clamp(0, 1)).round().byte().permute(1, 2, 0)
+        if past.dim() == 3:
+            frames[0, place] = (255 * past.clamp(0, 1)).round().byte().permute(1, 2, 0)
         for name in (FEATURES, IMAGINED):
-            if known.dim() == 2 and name in columns:
-                columns[name][0, place] = known.to(columns[name].dtype)
+            if past.dim() == 2 and name in columns:
+                columns[name][0, place] = past.to(columns[name].dtype)
     return Batch(frames, batch.offsets, columns)
 
 
@@ -117,7 +117,7 @@ def draw_rollout(model: LAM, clips: Clips, title: str, path: Path, steps: int) -
     if steps < 1:
         raise UserError("an episode too short to imagine a step of", "choose a longer one")
     start = max(0, (len(clips) - steps * model.stride) // 2)
-    show, (true, imagined) = shower(model, clips), roll_out(model, clips, start, steps)
+    show, (true, imagined) = make_renderer(model, clips), roll_out(model, clips, start, steps)
     rows = [("true", [show(frame) for frame in true]), ("from latents", [show(frame) for frame in imagined])]
     return draw_grid(rows, [f"+{(step + 1) * model.stride}" for step in range(steps)], title, path)
 
@@ -154,9 +154,7 @@ def draw_slots(model: Flam, clips: Clips, title: str, path: Path, samples: int) 
     pictures = np.stack([show_frame(frame) for frame in frames])
     rows = [("frame", list(pictures)), ("owner", list(blend(pictures, owners)))]
     for slot in range(shares.shape[1]):
-        light = UNOWNED_LIGHT + (1 - UNOWNED_LIGHT) * masks[:, slot] / masks[:, slot].amax(
-            (1, 2), keepdim=True
-        ).clamp_min(1e-6)
+        light = DIM + (1 - DIM) * masks[:, slot] / masks[:, slot].amax((1, 2), keepdim=True).clamp_min(1e-6)
         owned, seen = 100 * float(shares[:, slot].mean()), (pictures * light[..., None].numpy()).astype(np.uint8)
         seen[:, : size // SWATCH_PARTS, : size // SWATCH_PARTS] = colours[slot]  # as in the row of owners
         rows.append((f"slot {slot + 1} ({owned:.0f} %)", list(seen)))

@@ -17,7 +17,7 @@ DIVIDED = [name for name, method in METHODS.items() if method.shows]
 """Methods with slots or skills."""
 DRAWING = [name for name, method in METHODS.items() if method.draws]
 """Methods that predict frames. HiLAM is not among them: its pictures are those of the LAPO under it."""
-USUAL = 64
+USUAL_CODES = 64
 """Codes of the vocabulary that is shown if there are several."""
 
 
@@ -33,18 +33,18 @@ class Release:
     def order(self) -> tuple[bool, float, str]:
         """Which of several trainings of one method is shown: that of the usual vocabulary with the least error."""
         # FLAM's tokenizer, of frames, has no codebook.
-        vocabulary = (self.config["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL})
+        vocabulary = (self.config["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL_CODES})
         health, error = self.folder / "health.json", math.inf
         if health.exists():
             content = read_json(health, "delete it")
             error = content.get("error") if isinstance(content, dict) else None
             if not isinstance(error, float):
                 raise UserError(f"{health} has no error", "delete it")
-        return vocabulary["codes"] != USUAL, error, str(self.folder)
+        return vocabulary["codes"] != USUAL_CODES, error, str(self.folder)
 
 
 @dataclass(frozen=True)
-class Found:
+class ShownData:
     """A data set, and what can be shown of it."""
 
     store: Store
@@ -55,7 +55,7 @@ class Found:
     """Episodes that none of them was trained on."""
 
 
-def find_runs(root: Path, progress: Progress) -> Iterator[Found]:
+def find_runs(root: Path, progress: Progress) -> Iterator[ShownData]:
     """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
     tell_altered(root, progress)
     lams, tokenizers = (find_releases(root, kind) for kind in (LAM_KIND, TOKENIZER_KIND))
@@ -118,7 +118,7 @@ def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
                 yield store, min(of_method, key=lambda each: each.order)
 
 
-def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progress: Progress) -> Found | None:
+def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progress: Progress) -> ShownData | None:
     models: dict[str, LAM] = {}
     trained: set[int] = set()
     for method in DRAWING:
@@ -137,13 +137,13 @@ def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progre
         trained |= set(episodes)
     if not isinstance(tokenizer, OTF):
         return None
-    return Found(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
+    return ShownData(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
 
 
 def _own_tokenizer(store: Store, releases: list[Release], progress: Progress) -> tuple[OTF | None, list[int]]:
     """A factorised tokenizer that was trained on the data set, and the episodes it was trained on."""
     mine = [each for each in releases if each.config["data"] == store.hash and each.config["model"]["method"] == "otf"]
-    for release in sorted(mine, key=lambda each: each.config["model"]["codebook"]["codes"] != USUAL):
+    for release in sorted(mine, key=lambda each: each.config["model"]["codebook"]["codes"] != USUAL_CODES):
         try:
             tokenizer = load_tokenizer(release.folder)
             motion_clips(store, tokenizer.config)  # refuses what it cannot read

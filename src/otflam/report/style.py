@@ -47,7 +47,7 @@ def hatch_of(method: str) -> str:
     return HATCHES.get(method.partition("+")[2], "")
 
 
-def place_of(method: str) -> tuple[int, int]:
+def rank_of(method: str) -> tuple[int, int]:
     """Where a method stands among others: variants follow what they are variants of, unknown ones come last."""
     base, _, way = method.partition("+")
     methods, ways = list(METHOD_COLOURS), list(HATCHES)
@@ -68,7 +68,7 @@ def hexed(colour: tuple[int, int, int]) -> str:
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def weight_of(method: str) -> float:
+def line_width(method: str) -> float:
     """Width of a method's line: ours stand out."""
     return 2.1 if method.startswith("otf") else 1.4
 

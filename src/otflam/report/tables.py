@@ -87,7 +87,7 @@ def escape(entry: str) -> str:
 
 
 @dataclass(frozen=True)
-class Listed:
+class TableSpec:
     """A table that can be made of the records of a preset."""
 
     title: str
@@ -109,7 +109,7 @@ class Listed:
 
 
 TABLES = {
-    "transfer": Listed(
+    "transfer": TableSpec(
         "Does a vocabulary of motion transfer to another body?",
         "Rows: a tokenizer and its order of differences, trained on the source and applied to the target; below, their "
         f"difference at the same seed. {SEEDS} At laptop size OTF has 0.23 M parameters (0.26 M on digits), "
@@ -119,32 +119,32 @@ TABLES = {
         tables_models.transfer_table,
         {"Monolithic minus OTF, paired by seed": tables_models.paired_table},
     ),
-    "tokenizer": Listed(
+    "tokenizer": TableSpec(
         "What does each vocabulary know?",
         f"Rows: a vocabulary of K codes, measured on held-out episodes. {SEEDS}",
         "tokenizer",
         tables_models.tokenizer_table,
     ),
-    "carrier": Listed(
+    "carrier": TableSpec(
         "Do codes know the motion, or the digit that moves?",
         f"Rows: what a linear probe reads; values: how often it is right. {SEEDS} Raw motion has no seeds.",
         "carrier",
         tables_models.carrier_table,
     ),
-    "lam": Listed(
+    "lam": TableSpec(
         "Is every latent action model healthy?",
         f"Rows: a latent action model on held-out transitions of its data. {SEEDS} Values without ± are of one "
         "training. Methods predict in different spaces: compare percentages, not errors.",
         "lam",
         tables_models.lam_table,
     ),
-    "inside": Listed(
+    "inside": TableSpec(
         "What is inside FLAM and HiLAM?",
         "Rows: a FLAM or a HiLAM, its first seed on held-out transitions; there are no intervals.",
         "lam",
         tables_models.inside_table,
     ),
-    "alignment": Listed(
+    "alignment": TableSpec(
         "What do latent actions know of true actions and of distractors?",
         "Rows: latents of one model of each method, read by a probe with so many labelled episodes, tested on "
         "held-out ones. ±: half of the 95 % interval (Student's t) over draws of labels, which are all the same where "
@@ -157,7 +157,7 @@ TABLES = {
             )
         },
     ),
-    "alignment_brief": Listed(
+    "alignment_brief": TableSpec(
         "What do latent actions know of true actions with few labels?",
         f"Rows: latents of one model of each method, read by a probe with {tables_models.BRIEF} labelled episodes, "
         "tested on held-out ones. ±: half of the 95 % interval over draws of labels (Student's t), not over trainings.",
@@ -165,7 +165,7 @@ TABLES = {
         partial(tables_models.alignment_table, only=tables_models.BRIEF),
         brief=True,
     ),
-    "innovation": Listed(
+    "innovation": TableSpec(
         "What do latent actions know that no state could have told?",
         "Rows: latents of one model of each method. R² of what no state could have told of the action, read by a "
         "linear probe and by a small network with so many labelled episodes, on held-out ones. ±: half of the 95 % "
@@ -174,14 +174,14 @@ TABLES = {
         "innovation",
         tables_models.innovation_table,
     ),
-    "tuning": Listed(
+    "tuning": TableSpec(
         "How long is each row trained on labelled actions?",
         "Rows: what is trained on labelled actions. Mean return of ten episodes on validation seeds after so many "
         "steps, with the first draw of labels; *: the best on that task. The preset has the best over both tasks.",
         "tuning",
         tables_returns.tuning_table,
     ),
-    "summary": Listed(
+    "summary": TableSpec(
         "What does each method earn, and what do its latents know?",
         "Rows: a method with so many labelled episodes, with distractors. Return: of whole episodes that all rows "
         "meet. Minus labels alone: in the same episodes. From starts: of stretches from recorded states, where doing "
@@ -190,28 +190,28 @@ TABLES = {
         "baselines",
         tables_returns.summary_table,
     ),
-    "control": Listed(
+    "control": TableSpec(
         "What do agents earn?",
         f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap interval, "
         "over seeds and their episodes, is too narrow with three seeds.",
         "baselines",
         tables_returns.control_table,
     ),
-    "baselines": Listed(
+    "baselines": TableSpec(
         "What do agents earn with distractors, beside the paper?",
         f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of OTF-LAM "
         f"with the vocabulary that earned most. {SCALE}",
         "baselines",
         tables_returns.baselines_table,
     ),
-    "vocabulary": Listed(
+    "vocabulary": TableSpec(
         "How do returns depend on the size of the vocabulary?",
         f"Rows: a method, with distractors, and the size K of its vocabulary. {RETURNS} The paper's values are at 32 "
         f"labelled trajectories. {SCALE}",
         "vocabulary",
         tables_returns.vocabulary_table,
     ),
-    "supervision": Listed(
+    "supervision": TableSpec(
         "How do returns grow with labelled episodes?",
         f"Rows: a method, its vocabulary K and its labelled episodes, with distractors. {RETURNS} The paper's values "
         f"are at as many labelled trajectories, of its sweep from 16 to 128. {SCALE}",

@@ -34,7 +34,7 @@ from otflam.tokenizer import (
 
 KINDS = ("otf-lam-pixel", "otf-lam-dino", "lapo-256", "flam-8", "hilam")
 """A method of each kind, the slowest of its kind."""
-TIMED_STEPS = 12
+STEPS = 12
 """Timed training steps; three more before them are not counted."""
 PUBLIC_SECONDS = 150.0
 """How long the public decoder's shape may train before its error becomes the goal."""
@@ -52,7 +52,7 @@ def _loader_share(method: str) -> float:
     model, clips = ready(method, "laptop")
     training = get_preset("laptop").lam_training[method]
     optimiser, reading, whole = make_optimiser(model, training), 0.0, 0.0
-    for step in range(TIMED_STEPS + 3):
+    for step in range(STEPS + 3):
         began = time.perf_counter()
         batch = clips.batch(training.batch, 0, step)
         read = time.perf_counter()
@@ -85,16 +85,14 @@ def pixel_codes_stored() -> float:
 @benchmark("none", "x")
 def lapo_over_plain_loop() -> float:
     """steps per second of LAPO, our loop over a plain one with a DataLoader"""
-    training = TrainConfig(
-        steps=TIMED_STEPS, batch=32, log_every=10**6, save_every=10**6, weights={"next": 1.0}, clip=0.0
-    )
+    training = TrainConfig(steps=STEPS, batch=32, log_every=10**6, save_every=10**6, weights={"next": 1.0}, clip=0.0)
     model, clips = ready("lapo-256", "laptop")
     optimiser = make_optimiser(model, training)
     loader = DataLoader(clips, batch_size=32, shuffle=True)
 
     def plain() -> None:
         for step, samples in enumerate(loader):
-            if step == TIMED_STEPS:
+            if step == STEPS:
                 return
             _step(model, Batch(samples["frames"], clips.offsets, {}), optimiser)
 

@@ -15,7 +15,7 @@ from otflam.envs import World
 from otflam.evaluate import EVALUATION, play
 from otflam.experiments.bench import benchmark
 from otflam.experiments.bench.models import KINDS, ready, walker
-from otflam.experiments.calibration import Watch
+from otflam.experiments.calibration import StepTimer
 from otflam.policy import (
     ActionDecoder,
     ActionDecoderConfig,
@@ -116,8 +116,8 @@ def _step_seconds(model: torch.nn.Module, feed: Clips | Pairs, training: TrainCo
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     short = TrainConfig(STEPS, training.batch, lr=1e-5, log_every=10**6, save_every=10**6, weights=training.weights)
-    watch = Watch()
+    timer = StepTimer()
     with tempfile.TemporaryDirectory() as folder:
-        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), watch)
+        fit(model, feed, short, Run(Path(folder) / "run", {}), launch(CPU), timer)
     torch.set_num_threads(threads)
-    return watch.seconds()
+    return timer.seconds()

@@ -72,9 +72,9 @@ class Ended:
 
     code: int | None
     """Exit code; negative: killed by this signal; None: the time was up."""
-    said: str
+    stdout: str
     """What it wrote to the standard output."""
-    complained: str
+    stderr: str
     """What it wrote to the standard error."""
     seconds: float
     events: int = 0
@@ -83,7 +83,7 @@ class Ended:
     @property
     def errors(self) -> list[str]:
         """The lines by which our command line ends."""
-        return [line for line in self.complained.splitlines() if line.startswith("otflam: ")]
+        return [line for line in self.stderr.splitlines() if line.startswith("otflam: ")]
 
 
 def preload() -> None:
@@ -234,7 +234,7 @@ def stopped_badly(ended: Ended, death: Death) -> str | None:
     if any(line.startswith("otflam: unexpected ") for line in ended.errors):
         return "unexpected"
     polite = ended.code in (130, 128 + death.signal) and len(ended.errors) == 1
-    if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.complained:
+    if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.stderr:
         return "crash"
     return None
 
@@ -252,7 +252,7 @@ def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, st
         return "hang", message
     if any(line.startswith("otflam: unexpected ") for line in ended.errors):
         return "unexpected", message
-    if "Traceback" in ended.complained or ended.code not in (0, 2):
+    if "Traceback" in ended.stderr or ended.code not in (0, 2):
         return "crash", message or f"ended with {ended.code}"
     if lost:
         return "harm", f"{', '.join(lost[:3])} changed or lost; {message}"
@@ -261,7 +261,7 @@ def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, st
         return ("refused" if named else "unnamed"), message
     if same:
         return "same", ""
-    notice = next((line for line in (ended.complained + ended.said).splitlines() if notices(line, file)), None)
+    notice = next((line for line in (ended.stderr + ended.stdout).splitlines() if notices(line, file)), None)
     return ("silent", message) if notice is None else ("told", notice)
 
 
@@ -278,5 +278,5 @@ def names(text: str, file: str) -> bool:
 
 
 def last_line(ended: Ended) -> str:
-    lines = ended.errors or ended.complained.splitlines()
+    lines = ended.errors or ended.stderr.splitlines()
     return lines[-1][:MESSAGE_CHARACTERS] if lines else ""

@@ -145,12 +145,11 @@ def digests(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> dict[str, st
 
 
 def result_of(ended: Ended, place: Path, reader: Reader) -> dict[str, str]:
-    """What a command said and made."""
+    """What a command printed and made."""
     made = digests(place, reader.results)
     made |= {name: content_of(place / name) for name in made if name.endswith("meta.json")}
-    return {DERIVED_HASHES.sub("", name): digest for name, digest in made.items()} | {
-        "said": DERIVED_HASHES.sub("", ended.said)
-    }
+    made |= {"stdout": DERIVED_HASHES.sub("", ended.stdout)}
+    return {DERIVED_HASHES.sub("", name): digest for name, digest in made.items()}
 
 
 def content_of(meta: Path) -> str:
@@ -159,7 +158,7 @@ def content_of(meta: Path) -> str:
     content = json.loads(meta.read_text(encoding="utf-8"))
     for episode in content["episodes"]:
         del episode["start"]
-    return checked.complained + stable_hash({**content, "digest": None})
+    return checked.stderr + stable_hash({**content, "digest": None})
 
 
 class Tester:
@@ -203,23 +202,23 @@ class Tester:
         intact = self.intact[work.needs, reader]
         copy_needs(self.plan.folder, work.needs, place)
         before = digests(place)
-        words, limit, said = shlex.split(work.words), max(MIN_SECONDS, SLOWDOWN * intact.seconds), []
+        words, limit, deaths = shlex.split(work.words), max(MIN_SECONDS, SLOWDOWN * intact.seconds), []
         for _ in range(int(rng.integers(1, 3))):
             death = draw_death(rng, intact)
             ended = run_command(words, place, limit, death)
-            said.append(describe_death(death, ended))
+            deaths.append(describe_death(death, ended))
             if (problem := stopped_badly(ended, death)) is not None:
-                return Verdict(case, work.name, problem, f"otflam {work.words}; {', '.join(said)}", last_line(ended))
+                return Verdict(case, work.name, problem, f"otflam {work.words}; {', '.join(deaths)}", last_line(ended))
         ended = run_command(words, place, limit)
         # What it says may differ, for it tells only of what it did itself.
-        same = result_of(ended, place, reader) | {"said": ""} == intact.result | {"said": ""}
+        same = result_of(ended, place, reader) | {"stdout": ""} == intact.result | {"stdout": ""}
         outcome, message = judge(ended, work.words, same, harmed(before, digests(place), ()))
         if outcome == "refused":  # nothing was damaged, so that nothing is to be refused
             outcome = "crash"
         torn = [path.name for path in place.rglob("*.tmp")]
         if outcome == "same" and torn:
             outcome, message = "harm", f"left over: {', '.join(torn)}"
-        return Verdict(case, work.name, outcome, f"otflam {work.words}; {', '.join(said)}", message)
+        return Verdict(case, work.name, outcome, f"otflam {work.words}; {', '.join(deaths)}", message)
 
 
 def draw_death(rng: np.random.Generator, intact: Intact) -> Death:
