@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score as sklearn_r2
 from sklearn.preprocessing import StandardScaler
 
-from otflam.commands.evaluate import EvaluateCurves
+from otflam.commands.report import EvaluateCurves
 from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
@@ -45,8 +45,7 @@ from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.splits import Splits
 from otflam.presets import get_preset
-from otflam.report.table import as_markdown
-from otflam.report.tables import TABLES
+from otflam.report.tables import TABLES, as_markdown
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY, LAPTOP, CPU = get_preset("tiny"), get_preset("laptop"), Hardware(accelerator="cpu")

@@ -16,11 +16,10 @@ import pytest
 
 from otflam.core.errors import UserError
 from otflam.evaluate.records import Cell, find_record, read_records, write_record
-from otflam.experiments.campaign.judging import FAILED, PASSED, judge, stopped_badly
 from otflam.experiments.campaign.mutations import alter
-from otflam.experiments.campaign.process import Death, Ended, run_command
-from otflam.experiments.campaign.run import Plan, parse_case
-from otflam.experiments.campaign.samples import FOREIGN, OURS, WORKS
+from otflam.experiments.campaign.process import FAILED, PASSED, Death, Ended, judge, run_command, stopped_badly
+from otflam.experiments.campaign.run import parse_case
+from otflam.experiments.campaign.samples import FOREIGN, OURS, SAMPLES, WORKS, pick
 
 FINE = Ended(0, "", "", 1.0)
 REFUSED = Ended(2, "", "otflam: cheetah/meta.json was altered: restore it\n", 1.0)
@@ -47,15 +46,15 @@ def test_damage_is_a_function_of_the_seed(name: str, tmp_path: Path) -> None:
     [
         (FINE, True, [], "same"),
         (FINE, False, [], "silent"),
-        (dataclasses.replace(FINE, complained="report: left out cheetah"), False, [], "told"),
-        (dataclasses.replace(FINE, said="data cheetah"), False, [], "silent"),
+        (dataclasses.replace(FINE, stderr="report: left out cheetah"), False, [], "told"),
+        (dataclasses.replace(FINE, stdout="data cheetah"), False, [], "silent"),
         (REFUSED, False, [], "refused"),
         (REFUSED, False, ["cheetah/frames.npy"], "harm"),
         (FINE, True, ["cheetah/frames.npy"], "harm"),
-        (dataclasses.replace(REFUSED, complained="otflam: something is wrong: mend it\n"), False, [], "unnamed"),
-        (dataclasses.replace(REFUSED, complained=REFUSED.complained * 2), False, [], "unnamed"),
-        (dataclasses.replace(REFUSED, code=1, complained="otflam: unexpected KeyError: 'a'"), False, [], "unexpected"),
-        (dataclasses.replace(REFUSED, complained="Traceback (most recent call last):"), False, [], "crash"),
+        (dataclasses.replace(REFUSED, stderr="otflam: something is wrong: mend it\n"), False, [], "unnamed"),
+        (dataclasses.replace(REFUSED, stderr=REFUSED.stderr * 2), False, [], "unnamed"),
+        (dataclasses.replace(REFUSED, code=1, stderr="otflam: unexpected KeyError: 'a'"), False, [], "unexpected"),
+        (dataclasses.replace(REFUSED, stderr="Traceback (most recent call last):"), False, [], "crash"),
         (dataclasses.replace(FINE, code=-signal.SIGSEGV), True, [], "crash"),
         (dataclasses.replace(FINE, code=None), True, [], "hang"),
     ],
@@ -68,7 +67,7 @@ def test_a_stopped_command_dies_or_says_so() -> None:
     assert stopped_badly(dataclasses.replace(FINE, code=-9), Death()) is None
     interrupted = Ended(130, "", "otflam: stopped; run the same command to continue\n", 1.0)
     assert stopped_badly(interrupted, Death(signal.SIGINT)) is None
-    assert stopped_badly(dataclasses.replace(interrupted, complained="Traceback"), Death(signal.SIGINT)) == "crash"
+    assert stopped_badly(dataclasses.replace(interrupted, stderr="Traceback"), Death(signal.SIGINT)) == "crash"
     assert stopped_badly(dataclasses.replace(FINE, code=None), Death()) == "hang"
 
 
@@ -87,23 +86,23 @@ def test_commands_die_when_they_are_told(tmp_path: Path) -> None:
     """The real command line in a forked process: it ends, is killed at a write, and is cut off at its limit."""
     (tmp_path / "page.md").write_text("no table\n")
     whole = run_command(["tables", "page.md"], tmp_path, 60.0, count=True)
-    assert (whole.code, whole.said, whole.events > 0) == (0, "filled page.md\n", True)
+    assert (whole.code, whole.stdout, whole.events > 0) == (0, "filled page.md\n", True)
     killed = run_command(["tables", "page.md"], tmp_path, 60.0, Death(event=0))
     assert killed.code == -signal.SIGKILL and not list(tmp_path.glob("*.tmp"))
     assert run_command(["tables", "no.md"], tmp_path, 60.0).errors == ["otflam: no.md: No such file or directory"]
     assert run_command(["tables", "page.md"], tmp_path, 0.0).code is None
 
 
-def cases_of(folder: Path) -> list[str]:
+def cheap_cases() -> list[str]:
     """Cases of kinds that are quickly made: 24 mutations and 3 kills."""
-    plan, cheap = Plan(folder, folder, 0), {"data set", "records", "actions (.csv)", "unfinished import"}
-    chosen = [number for number in range(1000) if plan.sample(number).name in cheap]
-    killed = [number for number in range(100) if plan.work(number).name == "import videos"]
+    cheap = {"data set", "records", "actions (.csv)", "unfinished import"}
+    chosen = [number for number in range(1000) if pick(SAMPLES, number).name in cheap]
+    killed = [number for number in range(100) if pick(WORKS, number).name == "import videos"]
     return [f"mutation-{number}" for number in chosen[:24]] + [f"kill-{number}" for number in killed[:3]]
 
 
 def test_a_tiny_campaign(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "otflam", "campaign", "--case", *cases_of(tmp_path), "--workers", "1"]
+    command = [sys.executable, "-m", "otflam", "campaign", "--case", *cheap_cases(), "--workers", "1"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--folder", tmp_path / "s"], capture_output=True, text=True, env=environment)
     assert "Traceback" not in done.stderr, done.stderr

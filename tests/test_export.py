@@ -16,11 +16,9 @@ from otflam.core.errors import UserError
 from otflam.envs.families import policy_names
 from otflam.evaluate import names
 from otflam.policy.train import Reference
-from otflam.report.html import as_html
-from otflam.report.page import make_page
+from otflam.report.page import as_html, make_page
 from otflam.report.style import METHOD_COLOURS
-from otflam.report.table import Table, as_csv, as_latex, as_markdown
-from otflam.report.tables import TABLES, fill, tables_with_rows
+from otflam.report.tables import TABLES, Table, as_csv, as_latex, as_markdown, fill, tables_with_rows
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 

@@ -24,13 +24,13 @@ from otflam.evaluate.results import control_mse, main_budget
 from otflam.lam.health import MATTERS
 from otflam.report.canvas import counted, spread
 from otflam.report.curves import draw_convergence, sketch_convergence
-from otflam.report.figures import FIGURES, Drawn, draw_figures
-from otflam.report.figures_latents import LEAST
+from otflam.report.figures import FIGURES, FigureFiles, draw_figures
+from otflam.report.figures_models import MIN_GAIN_PERCENT
 from otflam.report.figures_returns import sketch_returns
 from otflam.report.published import BASELINES
 from otflam.report.style import FIGURE
 from otflam.report.tables_returns import baselines_table
-from otflam.report.verdicts import verdicts
+from otflam.report.verdicts import Verdict, verdicts_by_topic
 
 RECORDED = Path(__file__).parents[1] / "results" / "records"
 LAMS = ("lapo-256", "hilam", "otf-lam-pixel", "otf-lam-dino")
@@ -96,6 +96,10 @@ def recorded(records: list[Record]) -> Generator[Path]:
         yield Path("records")
 
 
+def verdicts(folder: Path, preset: str) -> list[Verdict]:
+    return [verdict for found in verdicts_by_topic(folder, preset).values() for verdict in found]
+
+
 def write(records: list[Record], folder: Path) -> Path:
     folder.mkdir()
     for number, each in enumerate(records):
@@ -109,12 +113,12 @@ def write(records: list[Record], folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Drawn]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[FigureFiles]:
     folder = tmp_path_factory.mktemp("drawn")
     return draw_figures(write(EVERYTHING, folder / "records"), "laptop", folder / "out")
 
 
-def test_all_figures_in_both_formats(drawn: list[Drawn], tmp_path: Path) -> None:
+def test_all_figures_in_both_formats(drawn: list[FigureFiles], tmp_path: Path) -> None:
     assert [each.name for each in drawn] == list(FIGURES)
     for each in drawn:
         assert "laptop" in each.caption and each.caption.endswith(".")
@@ -129,7 +133,7 @@ def test_all_figures_in_both_formats(drawn: list[Drawn], tmp_path: Path) -> None
     assert draw_figures(drawn[0].svg.parents[1] / "records", "paper", tmp_path / "none") == []
 
 
-def test_same_bytes_in_another_process(drawn: list[Drawn], tmp_path: Path) -> None:
+def test_same_bytes_in_another_process(drawn: list[FigureFiles], tmp_path: Path) -> None:
     """Whatever order its sets have."""
     program = (
         "import pathlib, sys; from otflam.report import figures\n"
@@ -248,7 +252,7 @@ def test_agents_that_earn_nothing() -> None:
 def test_what_captions_count() -> None:
     assert counted([[1], [2]], "seeds") == "1 seed" and counted([[1], [2, 3]], "seeds") == "1 to 2 seeds"
     assert main_budget(EVERYTHING_OF_CONTROL) == 8 and main_budget([]) == 0
-    assert LEAST == 100 * MATTERS
+    assert MIN_GAIN_PERCENT == 100 * MATTERS
 
 
 def test_tables_and_figures_choose_the_same_budget() -> None:

@@ -37,7 +37,7 @@ from otflam.lam.otf_lam.codes import CodeLAM
 from otflam.lam.otf_lam.dino import DinoLAM
 from otflam.lam.train import train_lam
 from otflam.presets import get_preset
-from otflam.report.factors import draw_inside
+from otflam.report.predictions import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 METHODS = sorted(methods.METHODS)

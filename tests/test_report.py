@@ -26,8 +26,7 @@ from otflam.experiments.studies import STUDIES
 from otflam.lam.train import train_lam
 from otflam.presets import get_preset
 from otflam.report.explorer import make_explorer
-from otflam.report.html import as_json
-from otflam.report.page import make_page
+from otflam.report.page import as_json, make_page
 from otflam.report.runs import find_runs
 from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from otflam.evaluate.records import Cell, write_record
-from otflam.report.table import as_markdown
-from otflam.report.tables import TABLES
+from otflam.report.tables import TABLES, as_markdown
 
 
 def told(table: str, records: Path) -> str:

@@ -146,8 +146,8 @@ def test_costs_are_of_one_thread_and_in_proportion(tmp_path: Path, monkeypatch: 
     cost = calibration.cost("lam lapo-128")
     assert 0 < cost.seconds < 5 and cost.each > 1000 and calibration.cost("lam lapo-128") is cost
     # A batch that is too large to try is timed at a small one and costs in proportion.
-    monkeypatch.setattr("otflam.experiments.calibration.LARGE", 4)
-    monkeypatch.setattr("otflam.experiments.calibration.SMALL", 2)
+    monkeypatch.setattr("otflam.experiments.calibration.MAX_TIMED_BATCH", 4)
+    monkeypatch.setattr("otflam.experiments.calibration.REDUCED_BATCH", 2)
     (tmp_path / "again").mkdir()
     other = Calibration(tmp_path / "again", Lab(tmp_path, TINY)).cost("lam lapo-128")
     assert other.seconds > cost.seconds / 2

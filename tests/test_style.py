@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from otflam.report.style import INK, METHOD_COLOURS, MUTED, colour_of, hatch_of, hexed, place_of, tint
+from otflam.report.style import INK, METHOD_COLOURS, MUTED, colour_of, hatch_of, hexed, rank_of, tint
 
 DEFECTS = {
     "none": np.eye(3),
@@ -40,8 +40,8 @@ def test_variants_look_like_their_method_but_not_quite() -> None:
     for way in ("relabel", "finetune"):
         assert colour_of(f"lapo-256+{way}") == colour_of("lapo-256") == METHOD_COLOURS["lapo-256"]
         assert hatch_of(f"lapo-256+{way}")
-        assert place_of("lapo-256") < place_of(f"lapo-256+{way}") < place_of("m-lapo")
+        assert rank_of("lapo-256") < rank_of(f"lapo-256+{way}") < rank_of("m-lapo")
     assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
-    assert colour_of("somebody-else") == hexed(MUTED) and place_of("somebody-else") > place_of("otf")
+    assert colour_of("somebody-else") == hexed(MUTED) and rank_of("somebody-else") > rank_of("otf")
     assert [tint("#102030", share) for share in (1.0, 0.0)] == ["#102030", "#fafaf8"]
     assert tint("#ffffff", 0.0, INK) == "#26262a"

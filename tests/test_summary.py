@@ -9,8 +9,7 @@ import pytest
 
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.results import difference, returns_of, share_of, starts_of
-from otflam.report.table import Body
-from otflam.report.tables_latents import innovation_table
+from otflam.report.tables_models import Body, innovation_table
 from otflam.report.tables_returns import summary_table, tuning_table
 
 TASK = "cheetah-run-noisy"

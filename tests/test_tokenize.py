@@ -18,7 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from otflam.core.errors import UserError
 from otflam.experiments.tokenize import Tokenized, tokenize_video, verdict
 from otflam.report.clip_sheet import Sampler
-from otflam.report.video import write_video as film
+from otflam.report.episodes import write_video as film
 from otflam.tokenizer.api import Tokenizer, packaged_tokenizer
 from otflam.tokenizer.build import load_tokenizer
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from otflam.evaluate.stats import Estimate
-from otflam.report.judging import Verdict, judged, side, signed
-from otflam.report.verdicts import verdicts
+from otflam.report.claims import Verdict, judged, side, signed
+from otflam.report.verdicts import verdicts_by_topic
 
 Record = dict[str, Any]
 Cases = dict[str, list[tuple]]
@@ -185,6 +185,10 @@ def recorded(records: list[Record]) -> Generator[Path]:
 
     with mock.patch("otflam.evaluate.results.read_records", read):
         yield Path("records")
+
+
+def verdicts(folder: Path, preset: str) -> list[Verdict]:
+    return [verdict for found in verdicts_by_topic(folder, preset).values() for verdict in found]
 
 
 def judge(claim: str, records: list[Record]) -> Verdict:

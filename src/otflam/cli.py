@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import itertools
 import os
+import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any, NoReturn
 
 import tyro
 
 from otflam.commands import COMMANDS, CONTINUING, Command
-from otflam.commands.usage import bad_usage, unknown_command, unknown_option
 from otflam.core import UserError
 from otflam.report import say, speaking
 
@@ -76,22 +77,19 @@ def find_command(words: list[str]) -> tuple[str | None, list[str]]:
     for length in (3, 2, 1):
         if len(words) >= length and (name := " ".join(words[:length])) in COMMANDS:
             return name, words[length:]
-    spoken = list(_leading_names(words))
-    group = " ".join(spoken)
-    if spoken and not any(name.startswith(f"{group} ") for name in COMMANDS):
-        raise unknown_command(spoken, COMMANDS)
-    known = HELP if spoken else (*HELP, "--version")
-    for word in words[len(spoken) :]:
+    names = _leading_names(words)
+    group = " ".join(names)
+    if names and not any(name.startswith(f"{group} ") for name in COMMANDS):
+        raise unknown_command(names, COMMANDS)
+    known = HELP if names else (*HELP, "--version")
+    for word in words[len(names) :]:
         if word not in known:
             raise unknown_option(group, word, (*known, "--debug"))
     return None, words
 
 
-def _leading_names(words: list[str]) -> Iterator[str]:
-    for word in words:
-        if word.startswith("-"):
-            return
-        yield word
+def _leading_names(words: list[str]) -> list[str]:
+    return list(itertools.takewhile(lambda word: not word.startswith("-"), words))
 
 
 def parse(name: str, arguments: list[str]) -> Command:
@@ -105,16 +103,16 @@ def parse(name: str, arguments: list[str]) -> Command:
         options["default"] = kind.defaults(chosen[-1] if chosen else field_default)
     # Options have short names, except where two parts of a command have some in common.
     options["config"] = () if getattr(kind, "prefixes", False) else (tyro.conf.OmitArgPrefixes,)
-    told, help_text = io.StringIO(), io.StringIO()
+    message, help_text = io.StringIO(), io.StringIO()
     try:
-        with contextlib.redirect_stderr(told):
+        with contextlib.redirect_stderr(message):
             return tyro.cli(kind, args=arguments, **options)
     except SystemExit as end:
         if not end.code:
             raise  # help was asked for and given
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(help_text):
         tyro.cli(kind, args=["--help"], **options)
-    raise bad_usage(name, arguments, told.getvalue(), help_text.getvalue())
+    raise bad_usage(name, arguments, message.getvalue(), help_text.getvalue())
 
 
 def print_help(words: list[str]) -> None:
@@ -135,3 +133,66 @@ def fail(message: str, code: int, debug: bool) -> NoReturn:
         traceback.print_exc()
     print(f"otflam: {' '.join(message.split())}", file=sys.stderr)
     raise SystemExit(code)
+
+
+MIN_SIMILARITY = 0.6
+"""How alike a word and what was meant must be."""
+
+BOX_SIDES = "│|"
+"""The sides of the parser's boxes, on terminals that know such lines and on others."""
+
+
+def unknown_command(words: Sequence[str], known: Iterable[str]) -> UserError:
+    """The error for words that begin no command: the first wrong one counts, and what may stand in its place."""
+    names = list(known)
+    group: list[str] = []
+    while any(name.split()[: len(group) + 1] == list(words[: len(group) + 1]) for name in names):
+        group.append(words[len(group)])
+    wrong, before = words[len(group)], " ".join([*group, ""])
+    places = list(dict.fromkeys(name.removeprefix(before).split()[0] for name in names if name.startswith(before)))
+    near = near_names(wrong, places)
+    meant = [f"{before}{place}" for place in near]
+    if not near:  # 'otflam trian': a word of longer names
+        inside = near_names(wrong, dict.fromkeys(word for name in names for word in name.split()))
+        shortened = (" ".join(name.split()[: name.split().index(word) + 1]) for word in inside for name in names
+                     if name.startswith(before) and word in name.split())  # fmt: skip
+        meant = list(dict.fromkeys(shortened))
+    return UserError(f"unknown command '{before}{wrong}'", suggestion(meant, [f"{before}{place}" for place in places]))
+
+
+def near_names(word: str, names: Iterable[str]) -> list[str]:
+    """Names that a word begins, or else those that look alike."""
+    names = list(names)
+    begun = [name for name in names if len(word) > 1 and name.startswith(word)]
+    return begun or difflib.get_close_matches(word, names, n=3, cutoff=MIN_SIMILARITY)
+
+
+def suggestion(meant: Sequence[str], choices: Sequence[str]) -> str:
+    if not meant:
+        return f"choose one of {', '.join(choices)}"
+    quoted = [repr(name) for name in meant]
+    return f"did you mean {', '.join(quoted[:-1])}{' or ' if len(quoted) > 1 else ''}{quoted[-1]}?"
+
+
+def unknown_option(command: str, option: str, options: Iterable[str]) -> UserError:
+    """The error for an option that a command does not have."""
+    near = near_names(option, options)
+    cure = suggestion(near, []) if near else f"'{f'otflam {command}'.strip()} --help' lists them"
+    where = f"'otflam {command}' has no option" if command else "unknown option"
+    return UserError(f"{where} {option!r}", cure)
+
+
+def bad_usage(command: str, arguments: Sequence[str], message: str, help_text: str) -> UserError:
+    """What the parser said in its box, as one line; an option that does not exist is named first."""
+    rows = [line for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)]
+    options = {name.replace("_", "-") for name in re.findall(r"(?<![\w-])--?[a-zA-Z][\w.-]*", "\n".join(rows))}
+    for word in arguments:
+        given = word.split("=")[0]
+        if re.match(r"--?[a-zA-Z]", given) and given.replace("_", "-") not in options:
+            return unknown_option(command, given, sorted(name for name in options if name.startswith("--")))
+    # After the box's title and up to its first rule, which on some terminals come without the lines of a box.
+    inside = itertools.dropwhile(lambda line: not re.search(r"\w", line), message.splitlines()[1:])
+    inside = itertools.takewhile(lambda line: re.search(r"\w", line), inside)
+    wanted = " ".join(line.strip(f"{BOX_SIDES} ") for line in inside)
+    problem = " ".join(wanted.split()).rstrip(".") or "these words make no command"
+    return UserError(problem, f"see 'otflam {command} --help'")

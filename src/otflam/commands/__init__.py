@@ -4,26 +4,24 @@ Stages are imported only by the command that needs them, so that help is instant
 """
 
 from otflam.commands.base import Command
-from otflam.commands.campaign import Campaign
 from otflam.commands.data import (
     Collect,
     DataCheck,
     DataInfo,
     DataMNIST,
     DataRender,
+    ExpertCurve,
+    ExpertEvaluate,
+    ExpertTrain,
     ExportLAOM,
     ImportLAOM,
     ImportVideos,
 )
-from otflam.commands.dino import DinoEncode, DinoPrepare
-from otflam.commands.evaluate import EvaluateAlignment, EvaluateCurves
-from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.lam import DinoEncode, DinoPrepare, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
-from otflam.commands.report import Export, Report, Tables
-from otflam.commands.reproduce import Reproduce
+from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Demo
+from otflam.commands.tools import GL, Bench, Campaign, Demo, Reproduce
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 

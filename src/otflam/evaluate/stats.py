@@ -17,12 +17,12 @@ class Estimate:
     """Half the width of the 95 % interval (Student's t over the seeds); infinite for a single one."""
     count: int
 
-    def told(self, digits: int) -> str:
+    def text(self, digits: int) -> str:
         half = f" ± {self.half:.{digits}f}" if math.isfinite(self.half) else ""
         return f"{self.mean:.{digits}f}{half}"
 
     def __str__(self) -> str:
-        return self.told(3)
+        return self.text(3)
 
 
 def estimate(values: Sequence[float], comparisons: int = 1) -> Estimate:

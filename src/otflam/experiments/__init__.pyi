@@ -1,5 +1,5 @@
 from otflam.experiments.bench.run import run_bench as run_bench
-from otflam.experiments.campaign.report import (
+from otflam.experiments.campaign.run import (
     count_tables as count_tables,
     fill_page as fill_page,
     judge_cases as judge_cases,
@@ -7,8 +7,7 @@ from otflam.experiments.campaign.report import (
 )
 from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_cells as run_cells
 from otflam.experiments.datasets import Lab as Lab
-from otflam.experiments.demo import run_demo as run_demo
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.pictures import draw_predictions_of as draw_predictions_of, draw_vocabulary as draw_vocabulary
-from otflam.experiments.studies import STUDIES as STUDIES
+from otflam.experiments.studies import STUDIES as STUDIES, run_demo as run_demo
 from otflam.experiments.tokenize import tokenize_video as tokenize_video, verdict as verdict

@@ -42,7 +42,7 @@ from otflam.policy import (
 from otflam.presets import Preset, steps_on_labels
 
 SEEDS = (0, 1, 2)
-NEW = 4
+NEW_BACKGROUNDS_EVERY = 4
 """New backgrounds are met in one of so many of the episodes."""
 WAYS: dict[str, Grounding] = {names.FINETUNE: "finetune", names.RELABEL: "relabel"}
 """Ways to ground latent actions that are not the paper's, by the end of a method's name."""
@@ -148,11 +148,11 @@ def trained_agent(lab: Lab, job: Job) -> tuple[Path, Path]:
         train_reference(task, job.method)
         return out, out / "clone"
     model = lam_job(job)
-    lam, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
+    lam, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     # The clone of a model's latents is shared by all budgets and by what goes on from it.
     shared = lab.root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     way = WAYS.get(job.method.removeprefix(model.method), "decode")
-    patiently(lambda: train_agent(task, lam, eyes, way, shared))
+    patiently(lambda: train_agent(task, lam, dino, way, shared))
     return out, out / "clone" if way == "relabel" else shared
 
 
@@ -168,7 +168,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     metrics |= start_metrics(player, stretches_of(lab, job.data), preset.hardware)
     if isinstance(player, Path):
         if world.difficulty != "vanilla":
-            other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW)
+            other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW_BACKGROUNDS_EVERY)
             metrics["return_new_backgrounds"] = return_metrics(play_on(player, other, seed, few, 1))["return_mean"]
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
     for part, folder in parts.items():
@@ -205,18 +205,7 @@ def agent_facts(lab: Lab, job: Job) -> tuple[dict[str, Any], dict[str, int], dic
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    store, preset = lab.store(job.data), lab.preset
-    facts, stages, extra = agent_facts(lab, job)
+    (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
     played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
-    return Cell(
-        experiment="control",
-        method=job.method,
-        task=job.data,
-        preset=preset.name,
-        seed=job.seed,
-        config=facts | played,
-        data_hash=store.hash,
-        stages=stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION},
-        backgrounds=store.config.get("background_set"),
-        extra=extra,
-    )
+    measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
+    return lab.cell("control", job, facts | played, measured, extra)

@@ -39,11 +39,11 @@ def needs(job: Job) -> list[str]:
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read actions from latents and from the controls, and distractors from latents."""
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
-    folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
+    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used, device = np.concatenate([splits.pool, probes]), device_of(lab.preset.hardware)
-    columns = aligned_columns(store, folder, eyes, splits.unlabelled, used, device=device)
+    columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device=device)
     found = read_actions(store, columns, labelled, probes, last, probe_config(lab.preset, job))
     everything = episodes_of(columns["latents"], "latents", splits.pool, last)
     probed = episodes_of(columns["latents"], "latents", probes, last)
@@ -58,15 +58,6 @@ def probe_config(preset: Preset, job: Job) -> TrainConfig:
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
     model = lams.cell(lab, lams.Job(job.method, job.data))
-    return Cell(
-        experiment="alignment",
-        method=job.method,
-        task=job.data,
-        preset=lab.preset.name,
-        seed=job.seed,
-        config={"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED},
-        data_hash=model.data_hash,
-        stages=model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION},
-        backgrounds=model.backgrounds,
-        extra=model.extra | {"labels": job.labels},
-    )
+    config = {"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED}
+    stages = model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION}
+    return lab.cell("alignment", job, config, stages, model.extra | {"labels": job.labels})

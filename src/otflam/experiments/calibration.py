@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from otflam.core import Progress, TrainConfig, use_one_thread
+from otflam.core import Hardware, Progress, TrainConfig, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
 from otflam.experiments import lams
@@ -21,13 +21,15 @@ from otflam.lam import METHODS, label_store, store_features, train_lam
 from otflam.policy import Task, train_agent
 from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
-EPISODES, LENGTH = 4, 100
+EPISODES, EPISODE_STEPS = 4, 100
 """Of the data that are collected to calibrate with: long enough for every model's window."""
-STEPS, FEW = 6, 3
+TIMED_STEPS, FEW_TIMED_STEPS = 6, 3
 """Of a training that is timed; fewer where its batches are large."""
-LARGE, SMALL = 64, 8
+MAX_TIMED_BATCH, REDUCED_BATCH = 64, 8
 """Batches above the first are timed at the second and taken to cost in proportion."""
-PLAYED = (20, 220)
+TRAINED, HELD_OUT, UNUSED_EPISODE = [0, 1], [2], 3
+"""Few, for frozen networks read them all."""
+PLAYED_STEPS = (20, 220)
 """Steps that an agent is watched for; the difference leaves out what the start takes."""
 
 
@@ -47,41 +49,40 @@ class Calibration:
     def __init__(self, folder: Path, lab: Lab) -> None:
         use_one_thread()  # as cells are run
         self.folder, self.lab, self.preset = folder, lab, lab.preset
-        self.known: dict[str, Cost] = {}
+        self.costs: dict[str, Cost] = {}
 
     def cost(self, kind: str) -> Cost:
         """The cost of a kind of work, such as 'lam flam-4' or 'clone'."""
-        if kind not in self.known:
+        if kind not in self.costs:
             first, _, rest = kind.partition(" ")
-            self.known[kind] = getattr(self, f"_{first}")(rest)
-        return self.known[kind]
+            self.costs[kind] = getattr(self, f"_{first}")(rest)
+        return self.costs[kind]
 
     @cached_property
     def store(self) -> Store:
-        plan = dataclasses.replace(collection_of(self.preset, CONTROL[0]), episodes=EPISODES, steps=LENGTH)
-        watch = Watch()
-        plan = dataclasses.replace(plan, noise=self.preset.noise)
-        store = collect_episodes(plan, self.folder / "data", 1, watch)
-        self.known["collect"] = Cost(watch.pace, weigh(store.path) / store.rows)
+        plan, timer = collection_of(self.preset, CONTROL[0]), StepTimer()
+        plan = dataclasses.replace(plan, episodes=EPISODES, steps=EPISODE_STEPS, noise=self.preset.noise)
+        store = collect_episodes(plan, self.folder / "data", 1, timer)
+        self.costs["collect"] = Cost(timer.pace, folder_bytes(store.path) / store.rows)
         return store
 
     def _collect(self, rest: str) -> Cost:
         self.store  # noqa: B018 - made once, and timed as it is
-        return self.known["collect"]
+        return self.costs["collect"]
 
     def _draw(self, what: str) -> Cost:
-        watch, began = Watch(), time.perf_counter()
+        timer, began = StepTimer(), time.perf_counter()
         if what == "digits":
             digits = make_moving_mnist(dataclasses.replace(self.preset.mnist, sequences=21 * 5), self.folder / "digits")
-            return Cost((time.perf_counter() - began) / digits.rows, weigh(digits.path) / digits.rows)
+            return Cost((time.perf_counter() - began) / digits.rows, folder_bytes(digits.path) / digits.rows)
         world = dataclasses.replace(recorded_collection(self.store).world, difficulty="vanilla")
-        drawn = render(self.store, world, self.folder / "again", 1, watch)
-        return Cost(watch.pace, weigh(drawn.path) / drawn.rows)
+        rendered = render(self.store, world, self.folder / "again", 1, timer)
+        return Cost(timer.pace, folder_bytes(rendered.path) / rendered.rows)
 
     def _tokenizer(self, what: str) -> Cost:
         if what == "of frames":
             training, frames = self.preset.frame_training, self.preset.frame_tokenizer
-            return self._trained("frames", training, lambda *a: train_frame_tokenizer(self.store, HALF, frames, *a))
+            return self._trained("frames", training, lambda *a: train_frame_tokenizer(self.store, TRAINED, frames, *a))
         digits = what.endswith("(digits)")
         config = self.preset.digit_tokenizer if digits else self.preset.tokenizer
         config = dataclasses.replace(config, method=what.partition(" ")[0], warmup=1)
@@ -89,8 +90,7 @@ class Calibration:
         if digits:
             self.cost("draw digits")
         store = Store(self.folder / "digits") if digits else self.store
-        name = f"tokenizer-{what}"
-        return self._trained(name, training, lambda *a: train_tokenizer(store, HALF, config, *a))
+        return self._trained(f"tokenizer-{what}", training, lambda *a: train_tokenizer(store, TRAINED, config, *a))
 
     def _lam(self, method: str) -> Cost:
         config, training, base = self.preset.lam[method], self.preset.lam_training[method], None
@@ -103,46 +103,41 @@ class Calibration:
             }[stands_on]
             self.cost(needed)
             base = self.folder / str(folder)
-        eyes = lams.eyes_of(self.lab, lams.Job(method, ""))
-        online = eyes is not None and not self.preset.featured
+        dino = lams.backbone_for(self.lab, lams.Job(method, ""))
+        online, parts = dino is not None and not self.preset.featured, (TRAINED, HELD_OUT)
 
-        def train(*a: Any) -> None:
-            short, hardware, out, progress = a
-            train_lam(
-                method, self.store, (HALF, HELD), config, short, hardware, out, base, eyes, online, progress=progress
-            )
+        def train(short: TrainConfig, hardware: Hardware, out: Path, timer: Progress) -> None:
+            train_lam(method, self.store, parts, config, short, hardware, out, base, dino, online, timer)
 
         return self._trained(method, training, train)
 
     def _dino(self, rest: str) -> Cost:
-        eyes, began = lams.eyes_of(self.lab, lams.Job("otf-lam-dino", "")), time.perf_counter()
-        if eyes is None:
+        dino, began = lams.backbone_for(self.lab, lams.Job("otf-lam-dino", "")), time.perf_counter()
+        if dino is None:
             return Cost(0.0)
-        column = store_features(self.store, eyes, HELD)
-        rows = len(HELD) * LENGTH
-        return Cost((time.perf_counter() - began) / rows, weigh(column.path) / rows)
+        column = store_features(self.store, dino, HELD_OUT)
+        rows = len(HELD_OUT) * EPISODE_STEPS
+        return Cost((time.perf_counter() - began) / rows, folder_bytes(column.path) / rows)
 
     def _latents(self, method: str) -> Cost:
         self.cost(f"lam {method}")
-        eyes, began = lams.eyes_of(self.lab, lams.Job(method, "")), time.perf_counter()
-        column = label_store(self.store, self.folder / method, eyes, [OTHER])
-        rows = LENGTH
-        return Cost((time.perf_counter() - began) / rows, weigh(column.path) / rows)
+        dino, began = lams.backbone_for(self.lab, lams.Job(method, "")), time.perf_counter()
+        column = label_store(self.store, self.folder / method, dino, [UNUSED_EPISODE])
+        return Cost((time.perf_counter() - began) / EPISODE_STEPS, folder_bytes(column.path) / EPISODE_STEPS)
 
     @cached_property
     def agent(self) -> dict[str, Cost]:
         """A whole agent: what its clone and its decoder cost."""
         self.cost(f"lam {BASELINE}")
-        config, out, watch = self.preset.policy, self.folder / "agent", Watch()
+        config, out, timer = self.preset.policy, self.folder / "agent", StepTimer()
         scale = config.clone.batch / timed(config.clone.batch)
         # Decoders are small: they are timed as they are.
         decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
         config = dataclasses.replace(config, clone=shorten(config.clone), decode=decode)
-
-        task = Task(self.store, 1, config, self.preset.hardware, out, progress=watch)
+        task = Task(self.store, 1, config, self.preset.hardware, out, progress=timer)
         train_agent(task, self.folder / BASELINE, None, "decode")
         return {
-            name: Cost(watch.seconds(name) * times, 0.0, weigh(out / name))
+            name: Cost(timer.seconds(name) * times, 0.0, folder_bytes(out / name))
             for name, times in {"clone": scale, "decoder": 1.0}.items()
         }
 
@@ -155,63 +150,59 @@ class Calibration:
     def _play(self, rest: str) -> Cost:
         self.cost("clone")
         world, spent = recorded_collection(self.store).world, []
-        for steps in PLAYED:
+        for steps in PLAYED_STEPS:
             began = time.perf_counter()
             play(self.folder / "agent", world, EVALUATION, 1, 1, steps)
             spent.append(time.perf_counter() - began)
-        return Cost((spent[1] - spent[0]) / (PLAYED[1] - PLAYED[0]))
+        return Cost((spent[1] - spent[0]) / (PLAYED_STEPS[1] - PLAYED_STEPS[0]))
 
     def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
         """The cost of a step of a training, which is given its settings and what to call."""
-        watch, out = Watch(), self.folder / name
-        train(shorten(training), self.preset.hardware, out, watch)
-        return Cost(watch.seconds() * training.batch / timed(training.batch), 0.0, weigh(out))
+        timer, out = StepTimer(), self.folder / name
+        train(shorten(training), self.preset.hardware, out, timer)
+        return Cost(timer.seconds() * training.batch / timed(training.batch), 0.0, folder_bytes(out))
 
 
-HALF, HELD, OTHER = [0, 1], [2], 3
-"""Few, for frozen networks read them all."""
-
-
-class Watch(Progress):
+class StepTimer(Progress):
     """Hears of every step and tells what one takes, in the latest part or in one of a name."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[tuple[float, int]]] = {}
         self.part("")
 
-    def part(self, label: str, unit: str = "episodes") -> Watch:
-        self.told = self.parts[label] = []
+    def part(self, label: str, unit: str = "episodes") -> StepTimer:
+        self.ticks = self.parts[label] = []
         return self
 
     def start(self, done: int, total: int) -> None:
         self.advance(0)
 
     def advance(self, count: int = 1) -> None:
-        self.told.append((time.perf_counter(), count))
+        self.ticks.append((time.perf_counter(), count))
 
     @property
     def pace(self) -> float:
         """Seconds of one unit, from the first step on: what comes before is preparation."""
-        (_, first, *others) = self.told
-        return (self.told[-1][0] - first[0]) / max(sum(count for _, count in others), 1)
+        (_, first, *others) = self.ticks
+        return (self.ticks[-1][0] - first[0]) / max(sum(count for _, count in others), 1)
 
     def seconds(self, part: str | None = None) -> float:
         """The median, which leaves out the first steps' preparations."""
-        told = self.told if part is None else self.parts[part]
-        return statistics.median(after - before for (before, _), (after, _) in pairwise(told))
+        ticks = self.ticks if part is None else self.parts[part]
+        return statistics.median(after - before for (before, _), (after, _) in pairwise(ticks))
 
 
 def timed(batch: int) -> int:
-    return batch if batch <= LARGE else SMALL
+    return batch if batch <= MAX_TIMED_BATCH else REDUCED_BATCH
 
 
 def shorten(training: TrainConfig) -> TrainConfig:
     """A few steps; fewer where they are so large that a small machine takes long."""
     batch = timed(training.batch)
-    steps = STEPS if batch == training.batch else FEW
+    steps = TIMED_STEPS if batch == training.batch else FEW_TIMED_STEPS
     return dataclasses.replace(training, steps=steps, batch=batch, log_every=steps, save_every=steps)
 
 
-def weigh(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """Bytes of a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

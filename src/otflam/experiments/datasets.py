@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from otflam.core import SILENT, Progress
 from otflam.data import Collection, Store, collect_episodes, make_moving_mnist, recorded_collection, render
 from otflam.envs import World
-from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA
+from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA, Cell
 from otflam.presets import Preset
 
 
@@ -29,6 +30,12 @@ class Lab:
     def world(self, data: str) -> World:
         """The world that a data set was recorded in."""
         return recorded_collection(self.store(data)).world
+
+    def cell(self, experiment: str, job: Any, config: Any, stages: dict[str, int], extra: dict[str, Any]) -> Cell:
+        """What the result of a job, which has a method, a data set and a seed, is of."""
+        store = self.store(job.data)
+        facts = (experiment, job.method, job.data, self.preset.name, job.seed)
+        return Cell(*facts, config, store.hash, stages, store.config.get("background_set"), extra)
 
 
 def distracting(preset: Preset) -> list[str]:

@@ -26,7 +26,7 @@ HELD_OUT = 0.5
 """Share of the episodes that nothing is trained on: the pool of labels, and probes."""
 ON_CORES = ("collect", "draw", "play")
 """Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
-EPISODE = 1000
+EPISODE_STEPS = 1000
 """Steps of an episode to its time limit, in every task of the suite."""
 
 
@@ -69,8 +69,8 @@ def estimate_work(site: Site, plan: list[PlannedCell], progress: Progress) -> It
         if cost is not None:
             hours[kind] = cost.seconds * amount / 3600
             disk[kind] = (cost.per_unit * amount + cost.each * len(alike)) / 1e9
-        told = [f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"]
-        yield f"{kind:28} {len(alike):6} {amount:14,.0f} {told[0]}"
+        columns = f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"
+        yield f"{kind:28} {len(alike):6} {amount:14,.0f} {columns}"
     cores = sum(spent for kind, spent in hours.items() if kind.partition(" ")[0] in ON_CORES)
     total = sum(hours.values())
     yield (
@@ -99,7 +99,7 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
             yield Piece((job.data, "ceilings"), "clone", 2 * preset.policy.clone.steps)
     else:
         yield from agent_pieces(lab, job)
-        steps = tuning.EPISODES * (preset.played or EPISODE) if kind == "tuning" else played(preset, job)
+        steps = tuning.EPISODES * (preset.played or EPISODE_STEPS) if kind == "tuning" else played(preset, job)
         yield Piece((job, kind), "play", steps)
 
 
@@ -115,7 +115,7 @@ def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
 def frames(preset: Preset) -> int:
     """Frames of a data set of one task."""
     plan = collection_of(preset, "")
-    return plan.episodes * (plan.steps or EPISODE)
+    return plan.episodes * (plan.steps or EPISODE_STEPS)
 
 
 def tokenizer_pieces(lab: Lab, source: str, model: Any, seed: int) -> Iterator[Piece]:
@@ -178,6 +178,6 @@ def agent_pieces(lab: Lab, job: agents.Job) -> Iterator[Piece]:
 def played(preset: Preset, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
     again = not job.data.endswith(VANILLA) and job.method not in UNTRAINED
-    episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW)
+    episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW_BACKGROUNDS_EVERY)
     held_out = round(preset.collection.episodes * SHARES[2])
-    return episodes * (preset.played or EPISODE) + held_out * (preset.collection.steps or EPISODE)
+    return episodes * (preset.played or EPISODE_STEPS) + held_out * (preset.collection.steps or EPISODE_STEPS)

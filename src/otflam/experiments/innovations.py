@@ -28,6 +28,8 @@ from otflam.lam import label_store
 from otflam.policy import CLONE_VERSION, Splits
 from otflam.presets import Preset
 
+needs = alignments.needs
+
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All budgets of the main methods, the worlds without distractors first: there the signal is not zero."""
@@ -35,21 +37,17 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
     return [Job(method, data, labels, seed) for data, method, labels, seed in every]
 
 
-def needs(job: Job) -> list[str]:
-    return alignments.needs(job)
-
-
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read innovations from latents and from raw motion, linearly and with a small network, with few labels."""
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
     if (column := innovation_column(store)) is None:
         return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
-    folder, eyes = patiently(lambda: lams.trained_lam(lab, model)), lams.eyes_of(lab, model)
+    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used = np.concatenate([splits.pool, probes])
     device = device_of(lab.preset.hardware)
-    latents = label_store(store, folder, eyes, used, keep_features=True, device=device)
+    latents = label_store(store, folder, dino, used, keep_features=True, device=device)
     motion = motion_column(store, last, used)
     found = read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
     return found | patiently(lambda: ceilings(lab, job.data))

@@ -81,7 +81,7 @@ def backbone(root: Path, pixels: int) -> Backbone:
         ) from None
 
 
-def eyes_of(lab: Lab, job: Job) -> Backbone | None:
+def backbone_for(lab: Lab, job: Job) -> Backbone | None:
     """The backbone that a job's model needs, if it needs one."""
     return backbone(lab.root, lab.preset.lam[job.method].size) if METHODS[job.method].features else None
 
@@ -105,8 +105,8 @@ def training_for(preset: Preset, job: Job) -> TrainConfig:
 
 def lam_folder(lab: Lab, job: Job) -> Path:
     """Where a job's model is, or will be."""
-    known = cell(lab, job)
-    key = stable_hash([job.method, known.config, known.data_hash, known.stages, versions("torch", "numpy")])
+    planned = cell(lab, job)
+    key = stable_hash([job.method, planned.config, planned.data_hash, planned.stages, versions("torch", "numpy")])
     return lab.root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
 
 
@@ -116,10 +116,10 @@ def trained_lam(lab: Lab, job: Job) -> Path:
     config, training, out = preset.lam[job.method], training_for(preset, job), lam_folder(lab, job)
     kind = METHODS[job.method].base
     base = None if kind is None else BASES[kind].trained(lab, job)
-    eyes = eyes_of(lab, job)
-    online = eyes is not None and not preset.featured  # features of that many frames would fill any disk
+    dino = backbone_for(lab, job)
+    online = dino is not None and not preset.featured  # features of that many frames would fill any disk
     parts = split(preset, job, store)
-    train_lam(job.method, store, parts, config, training, preset.hardware, out, base, eyes, online)
+    train_lam(job.method, store, parts, config, training, preset.hardware, out, base, dino, online)
     return out
 
 
@@ -190,17 +190,6 @@ def cell(lab: Lab, job: Job) -> Cell:
         facts |= BASES[method.base].facts(lab, job)
     extra: dict[str, Any] = {"codes": job.codes} if job.codes else {}
     if method.features:
-        eyes = backbone(lab.root, config.size)
-        facts["backbone"], extra["backbone"] = eyes.hash, eyes.name
-    return Cell(
-        experiment="lam",
-        method=job.method,
-        task=job.data,
-        preset=preset.name,
-        seed=job.seed,
-        config=facts,
-        data_hash=store.hash,
-        stages={"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION},
-        backgrounds=store.config.get("background_set"),
-        extra=extra,
-    )
+        dino = backbone(lab.root, config.size)
+        facts["backbone"], extra["backbone"] = dino.hash, dino.name
+    return lab.cell("lam", job, facts, {"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION}, extra)

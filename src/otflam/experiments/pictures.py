@@ -19,7 +19,7 @@ from otflam.report import (
 )
 from otflam.tokenizer import OTF, load_tokenizer, motion_clips
 
-SEES = ("motion", "grid", "patch", "channels")
+INPUT_SETTINGS = ("motion", "grid", "patch", "channels")
 """What two tokenizers must share to redraw the same motion."""
 
 
@@ -36,9 +36,9 @@ def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path
     shown = {"OTF": model}
     if against is not None:
         other = load_tokenizer(against)
-        if any(getattr(other.config, name) != getattr(model.config, name) for name in SEES):
+        if any(getattr(other.config, name) != getattr(model.config, name) for name in INPUT_SETTINGS):
             raise UserError(
-                f"{against} sees other motion than {tokenizer} ({', '.join(SEES)})", "compare like with like"
+                f"{against} sees other motion than {tokenizer} ({', '.join(INPUT_SETTINGS)})", "compare like with like"
             )
         shown["monolithic" if other.config.method == "monolithic" else "other"] = other
     yield draw_strips(shown, clips, f"Motion of {data.name}, redrawn from codes", out / "strips.png")
@@ -49,12 +49,12 @@ def draw_predictions_of(
 ) -> Iterator[Path]:
     """What a trained model predicts on held-out episodes, for one step and for many."""
     store, (model, parts) = Store(data), load_lam(folder, backbone)
-    told = read_release(folder, LAM_KIND)
+    config = read_release(folder, LAM_KIND)
     parts.check_frames(store.columns["frames"].shape)
-    train, held = told["episodes"] if told["data"] == store.hash else ([], [0])
+    train, held = config["episodes"] if config["data"] == store.hash else ([], [0])
     columns = model.columns(parts, store, [*train, *held])
     clips = Clips(store, model.offsets, (), held, columns)
-    name = told["method"] + (f" ({told['backbone']['name']})" if told["backbone"] else "")
+    name = config["method"] + (f" ({config['backbone']['name']})" if config["backbone"] else "")
     title = f"{name} on {data.name}"
     yield draw_predictions({name: model}, clips, title, out, samples)
     strip = out.with_name(f"{out.stem}-rollout{out.suffix}")

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper, and our own, as a plan of cells."""
+"""Every table and figure of the paper, and our own, as a plan of cells; and the demo, which runs some of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from otflam.core import use_one_thread
-from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES
+from otflam.core import Progress, use_one_thread
+from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES, read_records
 from otflam.experiments import tokenizers
-from otflam.experiments.cells import KINDS, PlannedCell
+from otflam.experiments.cells import KINDS, PlannedCell, Site, check_failures, run_cells
 from otflam.experiments.datasets import Lab, distracting
 from otflam.experiments.pictures import draw_vocabulary
 from otflam.presets import Preset
-from otflam.report import draw_strips
+from otflam.report import contact_sheet, draw_strips, make_page
 from otflam.tokenizer import load_tokenizer, motion_clips
 
 Plan = Callable[[Preset], list[PlannedCell]]
@@ -66,14 +66,9 @@ def plan_all(preset: Preset) -> list[PlannedCell]:
     return list(dict.fromkeys(planned for study in studies for planned in study.plan(preset)))
 
 
-def story(preset: Preset) -> str:
-    """The data set of the demo's latent actions and policies."""
-    return next(data for data in distracting(preset) if data.startswith("cheetah-run"))
-
-
 def plan_demo(preset: Preset) -> list[PlannedCell]:
     """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
-    first, data = preset.compared[0], story(preset)
+    first, data = preset.compared[0], next(data for data in distracting(preset) if data.startswith("cheetah-run"))
     words = [planned for planned in plan_pictures(preset) if planned.job.source in CONTROL]
     models = [planned for planned in every("lams", "lam")(preset) if planned.job.data == data]
     played = [
@@ -153,3 +148,45 @@ STUDIES = {
     "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
     "all": Study("all of these", plan_all, draw_pictures),
 }
+
+
+def run_demo(out: Path, preset: Preset, workers: int, progress: Progress) -> Iterator[str]:
+    """Run the demo, with a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
+    lab, plan, records = Lab(out, preset), plan_demo(preset), out / "records"
+    failed = run_cells(Site(lab, records, workers), plan, f"otflam demo --preset {preset.name}", progress)
+    for name in dict.fromkeys(name for planned in plan for name in planned.needs):
+        store = lab.store(name)
+        returns = [episode["return"] for episode in store.episodes]
+        sheet = contact_sheet(store, out / f"{name}.png", f"{name}, {store.rows} frames")
+        yield f"{name}: {len(store)} episodes, {store.rows} frames, return {sum(returns) / len(returns):.0f}: {sheet}"
+    for path in draw_vocabularies(lab, CONTROL):
+        yield f"picture: {path}"
+    yield from demo_numbers(records)
+    yield f"the report, to open in a browser: {make_page(out, records, preset.name, out / 'report')}"
+    check_failures(failed)
+
+
+def demo_numbers(records: Path) -> Iterator[str]:
+    """What the demo measured, from its records."""
+    source, target = CONTROL
+    for record in read_records(records, "transfer"):
+        found = record["metrics"]
+        yield (
+            f"{record['method']}: normalised error {found['source_nmse']:.2f} on {source}, "
+            f"{found['target_nmse']:.2f} on {target} (rise {100 * found['drop_normalised']:.0f} %)"
+        )
+    for record in read_records(records, "lam"):
+        right, copied = (record["metrics"][f"gain_over_{other}"] for other in ("shuffled", "copied"))
+        yield (
+            f"{record['method']}: its error on {record['task']} is {below(right)} that with another transition's "
+            f"latent, {below(copied)} that of copying the frame"
+        )
+    played = sorted(read_records(records, "control"), key=lambda record: record["metrics"]["return_mean"])
+    for record in played:
+        labels = f" with {record['labels']} labelled episodes" if record["labels"] else ""
+        count = len(record["metrics"]["returns"])
+        yield f"return of {record['method']}{labels}: {record['metrics']['return_mean']:.1f} ({count} episodes)"
+
+
+def below(share: float) -> str:
+    return f"{100 * abs(share):.0f} % {'below' if share >= 0 else 'above'}"

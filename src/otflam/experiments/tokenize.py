@@ -22,15 +22,15 @@ from otflam.evaluate import Tally
 from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
 from otflam.tokenizer import OTF, load_tokenizer, packaged_tokenizer, watch
 
-HELD_BYTES = 1 << 26
+CHUNK_BYTES = 1 << 26
 """Of frames that are worked on at once."""
-HELD = 32
+MAX_CHUNK_FRAMES = 32
 """Their largest number."""
-LARGEST = 3840
+MAX_SIDE_PIXELS = 3840
 """Longer side of the overlay at most; a video that is larger is shown smaller."""
-RATE = Fraction(10)
+DEFAULT_FPS = Fraction(10)
 """Frames a second of a source that has no rate."""
-GOOD = 0.5
+USABLE_SHARE = 0.5
 """Share of the motion from which on codes are worth using as they are."""
 
 
@@ -45,7 +45,7 @@ class Tokenized:
     """Share of the patches that move."""
 
 
-class Moment(NamedTuple):
+class CodedFrame(NamedTuple):
     """A frame, its codes, and how strongly each of its patches moves, from 0 to 1."""
 
     picture: Image.Image
@@ -67,12 +67,12 @@ def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progre
     moments = watch_frames(tokenizer, tally, chain([first], frames))
     if (begun := next(moments, None)) is None:
         raise UserError(f"{video} has too few frames", f"its motion needs at least {span + 1}")
-    sampler: Sampler[Moment] = Sampler()
+    sampler: Sampler[CodedFrame] = Sampler()
     grid = Column("uint8", begun.codes.shape)
     paths = tuple(out / name for name in ("codes.npy", "overlay.mp4", "sheet.png"))
     with replacing(paths[0]) as temporary, temporary.open("wb") as file:
         file.write(bytes(HEADER))  # its place, for only the end knows how many rows there are
-        with writing_video(paths[1], first.fps or RATE) as add:
+        with writing_video(paths[1], first.fps or DEFAULT_FPS) as add:
             for number, moment in enumerate(chain([begun], moments), start=1):
                 file.write(moment.codes.tobytes())
                 add(np.asarray(overlay(moment.picture, moment.codes, moment.strength, tokenizer.codes)))
@@ -87,21 +87,21 @@ def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progre
     return Tokenized(paths, redrawn, moving)
 
 
-def watch_frames(tokenizer: OTF, tally: Tally, frames: Iterator[Frame]) -> Iterator[Moment]:
+def watch_frames(tokenizer: OTF, tally: Tally, frames: Iterator[Frame]) -> Iterator[CodedFrame]:
     """Frames with their codes, a few at a time; what they have in common is counted."""
     offsets = tokenizer.config.motion.offsets
     first = next(frames)
-    held = max(1, min(HELD, HELD_BYTES // (3 * first.whole.width * first.whole.height)))
+    held = max(1, min(MAX_CHUNK_FRAMES, CHUNK_BYTES // (3 * first.whole.width * first.whole.height)))
     for part in windows(chain([first], frames), offsets[-1] - offsets[0], held):
         seen = watch(tokenizer, np.stack([frame.small for frame in part]))
         for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, tally.add(seen), strict=False):
-            yield Moment(shrink(frame.whole), codes, strong)
+            yield CodedFrame(shrink(frame.whole), codes, strong)
 
 
 def shrink(picture: Image.Image) -> Image.Image:
     """A picture of a size that a video may have."""
-    if max(picture.size) > LARGEST:
-        picture.thumbnail((LARGEST, LARGEST), Image.Resampling.BILINEAR)
+    if max(picture.size) > MAX_SIDE_PIXELS:
+        picture.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), Image.Resampling.BILINEAR)
     return picture
 
 
@@ -113,15 +113,15 @@ def verdict(found: Tokenized, video: Path, own: bool) -> str:
     """How much the codes of a video can be trusted, and what to do."""
     if not found.moving:
         return "hardly anything moves in this video, so that its codes say nothing"
-    told = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
-    if found.redrawn >= GOOD:
-        return told
+    score = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
+    if found.redrawn >= USABLE_SHARE:
+        return score
     worse = "worse than drawing nothing: do not use these codes" if found.redrawn <= 0 else "much of it is lost"
     if own:
-        return f"{told}: {worse}; train this tokenizer longer, or on more videos like this one"
+        return f"{score}: {worse}; train this tokenizer longer, or on more videos like this one"
     folder = video if video.is_dir() else video.parent
     return (
-        f"{told}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
+        f"{score}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
         f"  otflam data import videos {folder} --out data/mine\n"
         "  otflam tokenizer train data/mine --out runs/mine/tokenizer\n"
         f"  otflam tokenize {video} --tokenizer runs/mine/tokenizer --out codes"

@@ -6,6 +6,7 @@ A job trains a tokenizer, or finds it trained, and evaluates it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,29 +54,23 @@ class Job:
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs of an experiment, the most telling first."""
-    jobs = []
     if experiment == "transfer":
-        for (source, target), base in ((CONTROL, preset.tokenizer), (DIGITS, preset.digit_tokenizer)):
-            for seed in SEEDS:
-                for order in (1, 2):
-                    for method in ("otf", "monolithic"):
-                        model = _with(base, method=method, order=order)
-                        jobs.append(Job(experiment, source, target, model, seed, f"order{order}"))
-        return jobs
+        pairs = ((CONTROL, preset.tokenizer), (DIGITS, preset.digit_tokenizer))
+        every = itertools.product(pairs, SEEDS, (1, 2), ("otf", "monolithic"))
+        return [
+            Job(experiment, *pair, _with(base, method=method, order=order), seed, f"order{order}")
+            for (pair, base), seed, order, method in every
+        ]
     if experiment == "carrier":
         models = [_with(preset.digit_tokenizer, method=method, order=1) for method in ("otf", "monolithic")]
         return [Job(experiment, *DIGITS, model, seed, model.method) for seed in SEEDS for model in models]
-    for seed in SEEDS:
-        jobs += [Job(experiment, task, None, preset.tokenizer, seed, "default") for task in CONTROL]
-    for seed in SEEDS:
-        for task in CONTROL:
-            for codes in (16, 32, 128):
-                book = dataclasses.replace(preset.tokenizer.codebook, codes=codes)
-                model = dataclasses.replace(preset.tokenizer, codebook=book)
-                jobs.append(Job(experiment, task, None, model, seed, "default"))
-    for seed in SEEDS:
-        jobs += [Job(experiment, "walker-run", None, model, seed, name) for name, model in ablations(preset.tokenizer)]
-    return jobs
+    usual, others = preset.tokenizer, ablations(preset.tokenizer)
+    books = [dataclasses.replace(usual.codebook, codes=codes) for codes in (16, 32, 128)]
+    sizes = [dataclasses.replace(usual, codebook=book) for book in books]
+    jobs = [Job(experiment, task, None, usual, seed, "default") for seed in SEEDS for task in CONTROL]
+    every = itertools.product(SEEDS, CONTROL, sizes)
+    jobs += [Job(experiment, task, None, model, seed, "default") for seed, task, model in every]
+    return jobs + [Job(experiment, "walker-run", None, model, seed, name) for seed in SEEDS for name, model in others]
 
 
 def ablations(base: TokenizerConfig) -> list[tuple[str, TokenizerConfig]]:

@@ -17,16 +17,13 @@ from otflam.presets import Preset
 
 EPISODES = 10
 """Of each trial, all with the first draw of labels."""
+needs = agents.needs
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """The cheap trials first; neighbours are of different tasks, so that none waits for the other's model."""
     every = itertools.product(TUNED, preset.compared, preset.trials, distracting(preset))
     return [Job(method, data, labels, 0, steps=steps) for method, labels, steps, data in every]
-
-
-def needs(job: Job) -> list[str]:
-    return agents.needs(job)
 
 
 def measure(lab: Lab, job: Job) -> Metrics:

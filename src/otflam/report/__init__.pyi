@@ -5,15 +5,26 @@ from otflam.report.clip_sheet import (
     sheet_tile as sheet_tile,
 )
 from otflam.report.curves import draw_convergence as draw_convergence, draw_expert_curves as draw_expert_curves
-from otflam.report.factors import draw_inside as draw_inside
+from otflam.report.episodes import (
+    contact_sheet as contact_sheet,
+    write_video as write_video,
+    writing_video as writing_video,
+)
 from otflam.report.figures import draw_figures as draw_figures
 from otflam.report.page import make_page as make_page
-from otflam.report.predictions import draw_predictions as draw_predictions, draw_rollout as draw_rollout
+from otflam.report.predictions import (
+    draw_inside as draw_inside,
+    draw_predictions as draw_predictions,
+    draw_rollout as draw_rollout,
+)
 from otflam.report.progress import Lines as Lines, ProgressBar as ProgressBar, say as say, speaking as speaking
-from otflam.report.sheet import contact_sheet as contact_sheet
-from otflam.report.table import Table as Table, as_markdown as as_markdown
-from otflam.report.tables import export_tables as export_tables, fill as fill, study_tables as study_tables
-from otflam.report.video import write_video as write_video, writing_video as writing_video
+from otflam.report.tables import (
+    Table as Table,
+    as_markdown as as_markdown,
+    export_tables as export_tables,
+    fill as fill,
+    study_tables as study_tables,
+)
 from otflam.report.vocabulary import (
     draw_assignments as draw_assignments,
     draw_atlas as draw_atlas,

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.core import replacing
-from otflam.evaluate import Records
+from otflam.evaluate import Earned, Estimate, Records
 from otflam.report.style import FIGURE, INK, PAPER, hexed
 
 METADATA: dict[str, dict[str, str | None]] = {"svg": {"Date": None}, "png": {"Software": None}}
@@ -41,8 +41,8 @@ class Sketch:
 def counted(groups: Iterable[Sequence[Any]], what: str) -> str:
     """How many there are in each group: `3 seeds`, or `1 to 3 seeds` while some are missing."""
     counts = sorted({len(group) for group in groups}) or [0]
-    told = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{told} {what if counts[-1] != 1 else what.removesuffix('s')}"
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{number} {what if counts[-1] != 1 else what.removesuffix('s')}"
 
 
 def played(records: Records) -> str:
@@ -89,6 +89,21 @@ def draw_seeds(axis: Axes, x: float, heights: Sequence[float], width: float) -> 
     """One small dot for each seed, side by side."""
     places = x + width * (np.arange(len(heights)) - (len(heights) - 1) / 2) / max(len(heights), 3)
     axis.scatter(places, heights, s=9, color=hexed(INK), edgecolors=hexed(PAPER), linewidths=0.5, zorder=5)
+
+
+def draw_bar(axis: Axes, x: float, value: Estimate | Earned, seeds: Sequence[float], width: float, **look: Any) -> None:
+    """A bar with its interval and a dot for each seed."""
+    axis.bar(x, value.mean, width, zorder=2, **look)
+    draw_interval(axis, x, value.mean, value.half)
+    draw_seeds(axis, x, seeds, width)
+
+
+def draw_log_axis(axis: Axes, ticks: list[int], label: str) -> None:
+    """A logarithmic axis that names the values themselves."""
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
+    axis.set_xticks([], minor=True)
+    axis.set_xlabel(label)
 
 
 def legend_below(figure: Figure, axes: Iterable[Axes], most: int) -> None:

@@ -11,18 +11,17 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from otflam.core import replacing
-from otflam.report.style import INK, MARGIN, MUTED, PAPER
+from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.report.vocabulary import GAIN, code_colours, decoded_effects, show_codes, show_motion
 from otflam.tokenizer import OTF
 
 T = TypeVar("T")
 Shown = tuple[int, Image.Image, UInt8[np.ndarray, "u v"], Float[np.ndarray, "u v"]]
 """Number of a frame, the frame, its codes, and how strongly each patch moves."""
-BLEND = 0.6
+OPACITY = 0.6
 """How much of a frame its codes cover where it moves most."""
 COLUMNS = 6
-WIDEST, HIGHEST = 420, 280
+MAX_WIDTH, MAX_HEIGHT = 420, 280
 """Pixels of a frame on the sheet at most."""
 LEFT, TOP, GAP = 90, 62, 4
 ENTRY, TILE = 118, 26
@@ -54,7 +53,7 @@ def overlay(
 ) -> Image.Image:
     """A frame under a film of its codes' colours, as strong as the motion; what stands still stays clear."""
     film = Image.fromarray(show_codes(codes, count)).resize(picture.size, Image.Resampling.NEAREST)
-    mask = Image.fromarray((255 * BLEND * strength).astype(np.uint8)).resize(picture.size, Image.Resampling.NEAREST)
+    mask = Image.fromarray((255 * OPACITY * strength).astype(np.uint8)).resize(picture.size, Image.Resampling.NEAREST)
     return Image.composite(film, picture, mask)
 
 
@@ -82,9 +81,7 @@ def draw_clip_sheet(
         for row, tile in enumerate(pictures):
             sheet.paste(tile, (x, TOP + row * (height + GAP)))
     _draw_legend(sheet, tokenizer, counts, used, (LEFT, below, per))
-    with replacing(path) as temporary:
-        sheet.save(temporary, "PNG")
-    return path
+    return save_picture(sheet, path)
 
 
 @torch.inference_mode()
@@ -92,8 +89,8 @@ def _draw_legend(
     sheet: Image.Image, tokenizer: OTF, counts: np.ndarray, used: list[int], place: tuple[int, int, int]
 ) -> None:
     (left, top, per), pen, colours = place, ImageDraw.Draw(sheet), code_colours(tokenizer.codes)
-    told = "codes where something moves: colour, number, share, and what it draws on gray (with full contrast)"
-    pen.text((left, top), told if used else "nothing moves", MUTED, ImageFont.load_default(12))
+    heading = "codes where something moves: colour, number, share, and what it draws on gray (with full contrast)"
+    pen.text((left, top), heading if used else "nothing moves", MUTED, ImageFont.load_default(12))
     effects = decoded_effects(tokenizer)
     for entry, code in enumerate(used):
         x, y = left + entry % per * ENTRY, top + 24 + entry // per * (TILE + 8)
@@ -107,6 +104,6 @@ def _draw_legend(
 
 def sheet_tile(picture: Image.Image) -> Image.Image:
     """A frame as the sheet shows it: as it is, shrunk to fit, or a small one enlarged by a whole number."""
-    scale = min(WIDEST / picture.width, HIGHEST / picture.height)
+    scale = min(MAX_WIDTH / picture.width, MAX_HEIGHT / picture.height)
     size = [max(1, round(side * (int(scale) if scale >= 1 else scale))) for side in picture.size]
     return picture.resize((size[0], size[1]), Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.LANCZOS)

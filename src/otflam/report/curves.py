@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from otflam.core import UserError
 from otflam.evaluate import VANILLA, Records, chosen, group, main_budget, named, usual, world_of
 from otflam.report.canvas import Sketch, counted, legend_below, write_figure
-from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, place_of, weight_of
+from otflam.report.style import FIGURE, MUTED, SERIES, colour_of, hexed, line_width, rank_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Curve:
     steps: str
     values: str
     label: str
-    told: str
+    caption: str
     """What the caption says of it."""
 
 
@@ -138,7 +138,7 @@ def sketch_curves(parts: list[Part], preset: str) -> Sketch | None:
     for axis in axes[-1]:
         axis.set_xlabel("steps")
     legend_below(figure, axes.flat, 4)
-    return Sketch(figure, _tell_curves(parts, preset))
+    return Sketch(figure, _caption_of(parts, preset))
 
 
 def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
@@ -146,7 +146,7 @@ def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     curve = CURVES[part.kind]
     for axis, task in zip(row, tasks, strict=True):
         found = group((record for record in part.records if record["task"] == task), "method")
-        for method in sorted(found, key=lambda key: place_of(key[0])):
+        for method in sorted(found, key=lambda key: rank_of(key[0])):
             _draw_curve(axis, found[method], curve)
         if not found:
             axis.text(0.5, 0.5, "no record", transform=axis.transAxes, ha="center", color=hexed(MUTED))
@@ -156,15 +156,15 @@ def _draw_part(row: np.ndarray, part: Part, tasks: list[str]) -> None:
     row[0].set_ylabel(curve.label)
 
 
-def _tell_curves(parts: list[Part], preset: str) -> str:
+def _caption_of(parts: list[Part], preset: str) -> str:
     """The caption."""
-    told = []
+    sentences = []
     for kind in dict.fromkeys(part.kind for part in parts):
         budgets = [str(part.labels) for part in parts if part.kind == kind]
         listed = " and ".join(filter(None, (", ".join(budgets[:-1]), *budgets[-1:])))
-        told.append(CURVES[kind].told.format(budgets=listed))
+        sentences.append(CURVES[kind].caption.format(budgets=listed))
     seeds = counted([found for part in parts for found in group(part.records, "task", "method").values()], "seeds")
-    return " ".join(told) + (
+    return " ".join(sentences) + (
         f" Preset: {preset}. Lines: mean over {seeds}; bands: their range. The paper's curves are of far "
         "longer training on far more data."
     )
@@ -176,4 +176,4 @@ def _draw_curve(axis: Axes, records: Records, curve: Curve) -> None:
     rows = np.array([record["metrics"][curve.values][:length] for record in records], np.float64)
     steps, method = records[0]["metrics"][curve.steps][:length], records[0]["method"]
     axis.fill_between(steps, rows.min(0), rows.max(0), color=colour_of(method), alpha=0.15, linewidth=0)
-    axis.plot(steps, rows.mean(0), color=colour_of(method), linewidth=weight_of(method), label=named(records[0]))
+    axis.plot(steps, rows.mean(0), color=colour_of(method), linewidth=line_width(method), label=named(records[0]))

@@ -25,24 +25,24 @@ from torch import Tensor
 from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store
 from otflam.lam import LAM, METHODS
-from otflam.report.factors import draw_inside
-from otflam.report.runs import Found, find_divided, find_runs
+from otflam.report.predictions import draw_inside
+from otflam.report.runs import ShownData, find_divided, find_runs
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
 from otflam.tokenizer import OTF, motion_clips
 
-DATA_SETS, EPISODES, FRAMES = 2, 2, 120
+MAX_DATA_SETS, MAX_EPISODES, MAX_FRAMES = 2, 2, 120
 """How much is shown at most: data sets, episodes of each, frames of each."""
-SIDE = 96
+MAX_SIDE_PIXELS = 96
 """Pixels of a shown frame at most: a page must stay small."""
-QUALITY = 90
+WEBP_QUALITY = 90
 """Of the pictures; 100 is the best."""
-NEAREST = 6
+PATCHES_PER_CODE = 6
 """Motion patches that stand for a code."""
-LOUD = 0.98
+LOUD_QUANTILE = 0.98
 """Share of the patches that move less than what is shown as full motion."""
-SAMPLES, PICTURES = 8, 6
+SLOT_FRAMES, MAX_PICTURES = 8, 6
 """Frames that slots are shown on, and pictures of slots or skills, at most."""
-INSIDE = {
+INSIDE_CAPTIONS = {
     "slots": "{}: frames of a held-out episode, which slot owns which place most, and what each slot sees of them.",
     "skills": "{}: a held-out episode, its skills (alike in colour where they are alike), and how likely a chunk "
     "begins at each step; triangles: a skill begins.",
@@ -133,17 +133,17 @@ def make_explorer(root: Path | None, progress: Progress = SILENT) -> list[DataSe
             sets.append(show_data_set(found))
         except UserError as error:
             progress.note(f"left out {name}: {error.problem}")
-        if len(sets) == DATA_SETS:
+        if len(sets) == MAX_DATA_SETS:
             break
     return sets
 
 
 @torch.inference_mode()
-def show_data_set(found: Found) -> DataSet:
+def show_data_set(found: ShownData) -> DataSet:
     store, tokenizer = found.store, found.tokenizer
     atlas = show_atlas(tokenizer, motion_clips(store, tokenizer.config))
-    held = found.held_out[:EPISODES]
-    episodes = [show_episode(found, index, bool(held)) for index in held or range(min(EPISODES, len(store)))]
+    held = found.held_out[:MAX_EPISODES]
+    episodes = [show_episode(found, index, bool(held)) for index in held or range(min(MAX_EPISODES, len(store)))]
     colours = [f"#{bytes(colour).hex()}" for colour in code_colours(tokenizer.codes)]
     config = tokenizer.config
     return DataSet(store.path.name, describe(store), config.grid, config.motion.stride, colours, atlas, episodes)
@@ -161,20 +161,20 @@ def describe(store: Store) -> str:
 
 
 def show_atlas(tokenizer: OTF, clips: Clips) -> Atlas:
-    entries = make_atlas(tokenizer, clips, shown=NEAREST)
+    entries = make_atlas(tokenizer, clips, shown=PATCHES_PER_CODE)
     blank = np.full_like(entries[0].effect, 127)
-    rows = [[*entry.nearest, *[blank] * (NEAREST - len(entry.nearest)), entry.effect] for entry in entries]
+    rows = [[*entry.nearest, *[blank] * (PATCHES_PER_CODE - len(entry.nearest)), entry.effect] for entry in entries]
     pictures = np.stack([picture for row in rows for picture in row])
-    sheet = as_sprite(pictures, NEAREST + 1, exact=True)
+    sheet = as_sprite(pictures, PATCHES_PER_CODE + 1, exact=True)
     return Atlas(sheet, [round(entry.share, 5) for entry in entries], [len(entry.nearest) for entry in entries])
 
 
-def show_episode(found: Found, index: int, held_out: bool) -> Episode:
+def show_episode(found: ShownData, index: int, held_out: bool) -> Episode:
     """The middle of an episode, as far as all models can see around every frame."""
     store, tokenizer = found.store, found.tokenizer
     wanted = {0, *tokenizer.config.motion.offsets, *(at for model in found.models.values() for at in model.offsets)}
     clips = Clips(store, sorted(wanted), (), [index])
-    count = min(FRAMES, len(clips))
+    count = min(MAX_FRAMES, len(clips))
     begin = (len(clips) - count) // 2
     first = begin - min(wanted)
     batch = clips.gather(np.arange(begin, begin + count))
@@ -198,7 +198,7 @@ def show_episode(found: Found, index: int, held_out: bool) -> Episode:
 def movement(signal: Float[Tensor, "n m h w"], patch: int) -> UInt8[np.ndarray, "n p"]:
     """How much moves in every patch, beside what moves much in this episode."""
     power = reduce(signal.square(), "n m (u i) (v j) -> n u v", "mean", i=patch, j=patch).sqrt()
-    loud = np.quantile(power.numpy(), LOUD)
+    loud = np.quantile(power.numpy(), LOUD_QUANTILE)
     return rearrange((255 * power / max(float(loud), 1e-6)).clamp(0, 255).byte(), "n u v -> n (u v)").numpy()
 
 
@@ -219,14 +219,14 @@ def as_sprite(pictures: Pictures, columns: int | None = None, exact: bool = Fals
     """One image of many; those that must keep every pixel are `exact`."""
     columns = columns or math.ceil(len(pictures) ** 0.5)
     height, width = pictures.shape[1:3]
-    if max(height, width) > SIDE:
-        scale = SIDE / max(height, width)
+    if max(height, width) > MAX_SIDE_PIXELS:
+        scale = MAX_SIDE_PIXELS / max(height, width)
         height, width = round(scale * height), round(scale * width)
         small = [Image.fromarray(picture).resize((width, height), Image.Resampling.BOX) for picture in pictures]
         pictures = np.stack([np.asarray(picture) for picture in small])
     blank = np.zeros((-len(pictures) % columns, height, width, 3), np.uint8)
     rows = rearrange(np.concatenate([pictures, blank]), "(r c) h w k -> (r h) (c w) k", c=columns)
-    kind, options = ("PNG", {"optimize": True}) if exact else ("WEBP", {"quality": QUALITY, "method": 4})
+    kind, options = ("PNG", {"optimize": True}) if exact else ("WEBP", {"quality": WEBP_QUALITY, "method": 4})
     stream = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(rows)).save(stream, kind, **options)
     return Sprite(as_uri(f"image/{kind.lower()}", stream.getvalue()), columns, width, height)
@@ -240,23 +240,23 @@ def as_text(values: UInt8[np.ndarray, "n p"]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 
-def look_inside(runs: Path | None, progress: Progress) -> list[Figure]:
+def inside_figures(runs: Path | None, progress: Progress) -> list[Figure]:
     """What slots see and how skills follow each other, of the models under `runs`."""
     figures: list[Figure] = []
     for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
-        name = f"{release.told['method']} on {store.path.name}"
+        name = f"{release.config['method']} on {store.path.name}"
         try:
             with TemporaryDirectory() as folder:
-                drawn = draw_inside(store, release.folder, SAMPLES, None, Path(folder) / "inside.png")
+                drawn = draw_inside(store, release.folder, SLOT_FRAMES, None, Path(folder) / "inside.png")
                 picture = io.BytesIO()
-                Image.open(drawn).save(picture, "WEBP", quality=QUALITY, method=4)  # a fifth of the bytes
+                Image.open(drawn).save(picture, "WEBP", quality=WEBP_QUALITY, method=4)  # a fifth of the bytes
         except UserError as error:
             progress.note(f"left out {name}: {error.problem}")
             continue
         progress.note(name)
-        about = METHODS[release.told["method"]].shows or ""
-        caption, src = INSIDE[about].format(name), as_uri("image/webp", picture.getvalue())
+        about = METHODS[release.config["method"]].shows or ""
+        caption, src = INSIDE_CAPTIONS[about].format(name), as_uri("image/webp", picture.getvalue())
         figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
-        if len(figures) == PICTURES:
+        if len(figures) == MAX_PICTURES:
             break
     return figures

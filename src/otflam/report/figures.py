@@ -10,10 +10,8 @@ import matplotlib
 
 from otflam.report.canvas import Sketch, write_figure
 from otflam.report.curves import sketch_convergence
-from otflam.report.figures_latents import sketch_alignment, sketch_health, sketch_leakage
-from otflam.report.figures_returns import sketch_returns, sketch_worlds
-from otflam.report.figures_sweeps import sketch_supervision, sketch_vocabulary
-from otflam.report.figures_transfer import sketch_transfer
+from otflam.report.figures_models import sketch_alignment, sketch_health, sketch_leakage, sketch_transfer
+from otflam.report.figures_returns import sketch_returns, sketch_supervision, sketch_vocabulary, sketch_worlds
 from otflam.report.style import FIGURE
 
 FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
@@ -31,7 +29,7 @@ FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
 
 
 @dataclass(frozen=True)
-class Drawn:
+class FigureFiles:
     """A figure in its two formats."""
 
     name: str
@@ -49,10 +47,10 @@ def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
             yield name, found
 
 
-def draw_figures(records: Path, preset: str, out: Path) -> list[Drawn]:
+def draw_figures(records: Path, preset: str, out: Path) -> list[FigureFiles]:
     """Write every figure that the records of a preset suffice for."""
     drawn = []
     for name, sketch in sketch_figures(records, preset):
         svg, png = (write_figure(sketch.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
-        drawn.append(Drawn(name, sketch.caption, svg, png))
+        drawn.append(FigureFiles(name, sketch.caption, svg, png))
     return drawn

@@ -17,7 +17,7 @@ DIVIDED = [name for name, method in METHODS.items() if method.shows]
 """Methods with slots or skills."""
 DRAWING = [name for name, method in METHODS.items() if method.draws]
 """Methods that predict frames. HiLAM is not among them: its pictures are those of the LAPO under it."""
-USUAL = 64
+USUAL_CODES = 64
 """Codes of the vocabulary that is shown if there are several."""
 
 
@@ -26,25 +26,25 @@ class Release:
     """A finished training."""
 
     folder: Path
-    told: dict[str, Any]
+    config: dict[str, Any]
     """Its configuration."""
 
     @property
     def order(self) -> tuple[bool, float, str]:
         """Which of several trainings of one method is shown: that of the usual vocabulary with the least error."""
         # FLAM's tokenizer, of frames, has no codebook.
-        vocabulary = (self.told["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL})
+        vocabulary = (self.config["tokenizer"] or {}).get("model", {}).get("codebook", {"codes": USUAL_CODES})
         health, error = self.folder / "health.json", math.inf
         if health.exists():
-            told = read_json(health, "delete it")
-            error = told.get("error") if isinstance(told, dict) else None
+            content = read_json(health, "delete it")
+            error = content.get("error") if isinstance(content, dict) else None
             if not isinstance(error, float):
                 raise UserError(f"{health} has no error", "delete it")
-        return vocabulary["codes"] != USUAL, error, str(self.folder)
+        return vocabulary["codes"] != USUAL_CODES, error, str(self.folder)
 
 
 @dataclass(frozen=True)
-class Found:
+class ShownData:
     """A data set, and what can be shown of it."""
 
     store: Store
@@ -55,13 +55,13 @@ class Found:
     """Episodes that none of them was trained on."""
 
 
-def find_runs(root: Path, progress: Progress) -> Iterator[Found]:
+def find_runs(root: Path, progress: Progress) -> Iterator[ShownData]:
     """Data sets with a motion tokenizer: those with distractors first, then those with most methods."""
     tell_altered(root, progress)
     lams, tokenizers = (find_releases(root, kind) for kind in (LAM_KIND, TOKENIZER_KIND))
 
     def order(store: Store) -> tuple[bool, int, str]:
-        methods = {each.told["method"] for each in lams if each.told["data"] == store.hash}
+        methods = {each.config["method"] for each in lams if each.config["data"] == store.hash}
         return not distracted(store), -len(methods.intersection(DRAWING)), store.path.name
 
     for store in sorted(find_stores(root), key=order):
@@ -113,23 +113,23 @@ def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
     lams = find_releases(root, LAM_KIND)
     for store in sorted(find_stores(root), key=lambda store: (not distracted(store), store.path.name)):
         for method in DIVIDED:
-            of_method = [each for each in lams if (each.told["method"], each.told["data"]) == (method, store.hash)]
+            of_method = [each for each in lams if (each.config["method"], each.config["data"]) == (method, store.hash)]
             if of_method:
                 yield store, min(of_method, key=lambda each: each.order)
 
 
-def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progress: Progress) -> Found | None:
+def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progress: Progress) -> ShownData | None:
     models: dict[str, LAM] = {}
     trained: set[int] = set()
     for method in DRAWING:
-        of_method = [each for each in lams if (each.told["method"], each.told["data"]) == (method, store.hash)]
+        of_method = [each for each in lams if (each.config["method"], each.config["data"]) == (method, store.hash)]
         for release in sorted(of_method, key=lambda each: each.order):
             try:
                 models[method] = load_lam(release.folder)[0]
             except UserError as error:
                 progress.note(f"left out {release.folder.name}: {error.problem}")
                 continue
-            trained |= set(release.told["episodes"][0])
+            trained |= set(release.config["episodes"][0])
             break
     tokenizer = next((model.tokenizer for model in models.values() if isinstance(model, CodeLAM)), None)
     if tokenizer is None:
@@ -137,13 +137,13 @@ def _gather(store: Store, lams: list[Release], tokenizers: list[Release], progre
         trained |= set(episodes)
     if not isinstance(tokenizer, OTF):
         return None
-    return Found(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
+    return ShownData(store, tokenizer, models, [index for index in range(len(store)) if index not in trained])
 
 
 def _own_tokenizer(store: Store, releases: list[Release], progress: Progress) -> tuple[OTF | None, list[int]]:
     """A factorised tokenizer that was trained on the data set, and the episodes it was trained on."""
-    mine = [each for each in releases if each.told["data"] == store.hash and each.told["model"]["method"] == "otf"]
-    for release in sorted(mine, key=lambda each: each.told["model"]["codebook"]["codes"] != USUAL):
+    mine = [each for each in releases if each.config["data"] == store.hash and each.config["model"]["method"] == "otf"]
+    for release in sorted(mine, key=lambda each: each.config["model"]["codebook"]["codes"] != USUAL_CODES):
         try:
             tokenizer = load_tokenizer(release.folder)
             motion_clips(store, tokenizer.config)  # refuses what it cannot read
@@ -151,5 +151,5 @@ def _own_tokenizer(store: Store, releases: list[Release], progress: Progress) ->
             progress.note(f"left out {release.folder.name}: {error.problem}")
             continue
         if isinstance(tokenizer, OTF):
-            return tokenizer, release.told["episodes"]
+            return tokenizer, release.config["episodes"]
     return None, []

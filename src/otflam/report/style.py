@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from otflam.core import replacing
 from otflam.lam import METHODS
 
 INK = (38, 38, 42)
@@ -43,7 +47,7 @@ def hatch_of(method: str) -> str:
     return HATCHES.get(method.partition("+")[2], "")
 
 
-def place_of(method: str) -> tuple[int, int]:
+def rank_of(method: str) -> tuple[int, int]:
     """Where a method stands among others: variants follow what they are variants of, unknown ones come last."""
     base, _, way = method.partition("+")
     methods, ways = list(METHOD_COLOURS), list(HATCHES)
@@ -53,12 +57,18 @@ def place_of(method: str) -> tuple[int, int]:
     )
 
 
+def save_picture(picture: Image.Image, path: Path) -> Path:
+    with replacing(path) as temporary:
+        picture.save(temporary, "PNG")
+    return path
+
+
 def hexed(colour: tuple[int, int, int]) -> str:
     """A colour as figures want it."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
-def weight_of(method: str) -> float:
+def line_width(method: str) -> float:
     """Width of a method's line: ours stand out."""
     return 2.1 if method.startswith("otf") else 1.4
 

@@ -1,24 +1,93 @@
-"""The one list of tables: what each is called, what it says, which study makes it and what builds it from records."""
+"""Tables: one as a value with its renderings (HTML is in page.py), and the one list of all: title, study, builder."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from otflam.core import require_name, write_text
-from otflam.report import tables_codes, tables_latents, tables_returns
+from otflam.report import tables_models, tables_returns
 from otflam.report.published import SCALE
-from otflam.report.table import Body, Table, as_csv, as_latex, as_markdown
 
 SEEDS = "±: half of the 95 % interval over seeds (Student's t)."
 RETURNS = f"{SEEDS} RMS deviation: of episodes, the paper's second number too."
-Build = Callable[[Path, str], Body]
+Build = Callable[[Path, str], tables_models.Body]
+ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
+ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
+NUMBER = re.compile(r"[-−]?\d|–$")
+"""How an entry of numbers begins."""
+VALUE = re.compile(r"[-−]?\d+\.\d")
+"""How a measured value begins."""
+NAME_CHARACTERS = 60
+"""Characters of the longest name; a longer entry says more than what its row is about."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class Table:
+    """What a table says, made once from records."""
+
+    title: str
+    caption: str
+    """What its rows are, what ± is, and how far the paper's values can be compared."""
+    command: str
+    """What makes its records."""
+    head: list[str]
+    rows: list[list[str]]
+
+    @property
+    def names(self) -> int:
+        """How many of the first columns say what a row is about."""
+        for place, column in enumerate(zip(*self.rows, strict=True)):
+            if any(VALUE.match(entry) or "±" in entry or len(entry) > NAME_CHARACTERS for entry in column):
+                return max(1, place)
+        return 1
+
+
+def as_markdown(*parts: Table) -> str:
+    """A table for a page that has its title and its caption; further parts are headed by their titles."""
+    texts = []
+    for part in parts:
+        lines = ["| " + " | ".join(row) + " |" for row in [part.head, ["---"] * len(part.head), *part.rows]]
+        texts.append("\n".join([*([f"{part.title}:", ""] if texts else []), *lines]) + "\n")
+    return "\n".join(texts)
+
+
+def as_csv(table: Table) -> str:
+    """Numbers that a program reads: what stands behind ± has a column of its own."""
+    halved = {place for row in table.rows for place, entry in enumerate(row) if " ± " in entry}
+    names = [[name, f"{name} ±"] if place in halved else [name] for place, name in enumerate(table.head)]
+    lines = [[part for parts in names for part in parts]]
+    for row in table.rows:
+        split = [[*entry.split(" ± "), ""][:2] if place in halved else [entry] for place, entry in enumerate(row)]
+        lines.append([part for parts in split for part in parts])
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """A tabular in the manner of booktabs, with the caption as a comment."""
+    head, *body = (" & ".join(map(escape, row)) + r" \\" for row in [table.head, *table.rows])
+    columns = zip(*table.rows, strict=True) if table.rows else [("",)] * len(table.head)
+    sides = "".join("r" if all(map(NUMBER.match, column)) else "l" for column in columns)
+    lines = [f"% {table.caption}", rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def escape(entry: str) -> str:
+    """An entry for LaTeX; a minus before a number is a minus."""
+    entry = "−" + entry[1:] if re.match(r"-\d", entry) else entry
+    return "".join(SIGNS.get(sign, ESCAPES.get(sign, sign)) for sign in entry)
+
+
+@dataclass(frozen=True)
+class TableSpec:
     """A table that can be made of the records of a preset."""
 
     title: str
@@ -40,79 +109,79 @@ class Listed:
 
 
 TABLES = {
-    "transfer": Listed(
+    "transfer": TableSpec(
         "Does a vocabulary of motion transfer to another body?",
         "Rows: a tokenizer and its order of differences, trained on the source and applied to the target; below, their "
         f"difference at the same seed. {SEEDS} At laptop size OTF has 0.23 M parameters (0.26 M on digits), "
         "monolithic 15.8 M (25.5 M), for the same bits. The paper, which calls the rise a drop, has it in its "
         f"Table 1, walker-run to cheetah-run; no labels play a part. {SCALE}",
         "transfer",
-        tables_codes.transfer_table,
-        {"Monolithic minus OTF, paired by seed": tables_codes.paired_table},
+        tables_models.transfer_table,
+        {"Monolithic minus OTF, paired by seed": tables_models.paired_table},
     ),
-    "tokenizer": Listed(
+    "tokenizer": TableSpec(
         "What does each vocabulary know?",
         f"Rows: a vocabulary of K codes, measured on held-out episodes. {SEEDS}",
         "tokenizer",
-        tables_codes.tokenizer_table,
+        tables_models.tokenizer_table,
     ),
-    "carrier": Listed(
+    "carrier": TableSpec(
         "Do codes know the motion, or the digit that moves?",
         f"Rows: what a linear probe reads; values: how often it is right. {SEEDS} Raw motion has no seeds.",
         "carrier",
-        tables_codes.carrier_table,
+        tables_models.carrier_table,
     ),
-    "lam": Listed(
+    "lam": TableSpec(
         "Is every latent action model healthy?",
         f"Rows: a latent action model on held-out transitions of its data. {SEEDS} Values without ± are of one "
         "training. Methods predict in different spaces: compare percentages, not errors.",
         "lam",
-        tables_latents.lam_table,
+        tables_models.lam_table,
     ),
-    "inside": Listed(
+    "inside": TableSpec(
         "What is inside FLAM and HiLAM?",
         "Rows: a FLAM or a HiLAM, its first seed on held-out transitions; there are no intervals.",
         "lam",
-        tables_latents.inside_table,
+        tables_models.inside_table,
     ),
-    "alignment": Listed(
+    "alignment": TableSpec(
         "What do latent actions know of true actions and of distractors?",
         "Rows: latents of one model of each method, read by a probe with so many labelled episodes, tested on "
         "held-out ones. ±: half of the 95 % interval (Student's t) over draws of labels, which are all the same where "
         "the budget is the whole pool; in the difference from LAPO-256 over held-out episodes; never over trainings.",
         "alignment",
-        tables_latents.alignment_table,
+        tables_models.alignment_table,
         {
             "Difference from LAPO-256 with the same labels; ± over the same held-out episodes": (
-                tables_latents.paired_alignment_table
+                tables_models.paired_alignment_table
             )
         },
     ),
-    "alignment_brief": Listed(
+    "alignment_brief": TableSpec(
         "What do latent actions know of true actions with few labels?",
-        f"Rows: latents of one model of each method, read by a probe with {tables_latents.BRIEF} labelled episodes, "
+        f"Rows: latents of one model of each method, read by a probe with {tables_models.BRIEF} labelled episodes, "
         "tested on held-out ones. ±: half of the 95 % interval over draws of labels (Student's t), not over trainings.",
         "alignment",
-        tables_latents.brief_alignment_table,
+        partial(tables_models.alignment_table, only=tables_models.BRIEF),
         brief=True,
     ),
-    "innovation": Listed(
+    "innovation": TableSpec(
         "What do latent actions know that no state could have told?",
         "Rows: latents of one model of each method. R² of what no state could have told of the action, read by a "
         "linear probe and by a small network with so many labelled episodes, on held-out ones. ±: half of the 95 % "
         "interval over draws of labels. Ceilings, with all labels, have their 95 % interval over held-out episodes; "
         "shares only where it excludes 0.",
         "innovation",
-        tables_latents.innovation_table,
+        tables_models.innovation_table,
     ),
-    "tuning": Listed(
+    "tuning": TableSpec(
         "How long is each row trained on labelled actions?",
         "Rows: what is trained on labelled actions. Mean return of ten episodes on validation seeds after so many "
         "steps, with the first draw of labels; *: the best on that task. The preset has the best over both tasks.",
         "tuning",
         tables_returns.tuning_table,
     ),
-    "summary": Listed(
+    "summary": TableSpec(
         "What does each method earn, and what do its latents know?",
         "Rows: a method with so many labelled episodes, with distractors. Return: of whole episodes that all rows "
         "meet. Minus labels alone: in the same episodes. From starts: of stretches from recorded states, where doing "
@@ -121,28 +190,28 @@ TABLES = {
         "baselines",
         tables_returns.summary_table,
     ),
-    "control": Listed(
+    "control": TableSpec(
         "What do agents earn?",
         f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap interval, "
         "over seeds and their episodes, is too narrow with three seeds.",
         "baselines",
         tables_returns.control_table,
     ),
-    "baselines": Listed(
+    "baselines": TableSpec(
         "What do agents earn with distractors, beside the paper?",
         f"Rows: a method, with distractors. {RETURNS} The paper's values are at 32 labelled trajectories, of OTF-LAM "
         f"with the vocabulary that earned most. {SCALE}",
         "baselines",
         tables_returns.baselines_table,
     ),
-    "vocabulary": Listed(
+    "vocabulary": TableSpec(
         "How do returns depend on the size of the vocabulary?",
         f"Rows: a method, with distractors, and the size K of its vocabulary. {RETURNS} The paper's values are at 32 "
         f"labelled trajectories. {SCALE}",
         "vocabulary",
         tables_returns.vocabulary_table,
     ),
-    "supervision": Listed(
+    "supervision": TableSpec(
         "How do returns grow with labelled episodes?",
         f"Rows: a method, its vocabulary K and its labelled episodes, with distractors. {RETURNS} The paper's values "
         f"are at as many labelled trajectories, of its sweep from 16 to 128. {SCALE}",

@@ -24,8 +24,7 @@ from otflam.evaluate import (
     usual,
 )
 from otflam.report.published import BASELINES, SUPERVISION, VOCABULARY
-from otflam.report.table import NONE, Body, over_seeds, told
-from otflam.report.tables_latents import CEILINGS, with_interval
+from otflam.report.tables_models import CEILINGS, NONE, Body, over_seeds, with_half, with_interval
 
 ROWS = (*names.REFERENCES, names.BASELINE, *names.OURS)
 """With every budget of labels, and after them the same with ways of ours."""
@@ -38,14 +37,14 @@ Published = Mapping[str, tuple[float, float] | None]
 def summary_table(folder: Path, preset: str) -> Body:
     """Returns, their difference from the labels alone, returns from recorded starts, and innovation R²."""
     records = usual(distracted(folder, "control", preset))
-    known = distracted(folder, "innovation", preset)
+    innovations = distracted(folder, "innovation", preset)
     found = {record["method"] for record in records}
-    rows = [_summary_row(records, known, method, 0) for method in names.FLOOR if method in found]
+    rows = [_summary_row(records, innovations, method, 0) for method in names.FLOOR if method in found]
     for labels in sorted({r["labels"] for r in records if r["labels"]}):
         methods = {r["method"] for r in records if r["labels"] == labels}
-        rows += [_summary_row(records, known, method, labels) for method in sorted(methods, key=_place)]
-    rows += [_summary_row(records, known, method, 0) for method in names.CEILING if method in found]
-    rows += [_ceiling_row(known, metric, name) for metric, name in CEILINGS.items() if known]
+        rows += [_summary_row(records, innovations, method, labels) for method in sorted(methods, key=_place)]
+    rows += [_summary_row(records, innovations, method, 0) for method in names.CEILING if method in found]
+    rows += [_ceiling_row(innovations, metric, name) for metric, name in CEILINGS.items() if innovations]
     head = ["method", "labels"]
     for task in names.TASKS:  # short, so that the table fits a page of text
         body = task.partition("-")[0]
@@ -58,29 +57,29 @@ def _place(method: str) -> tuple[bool, int, str]:
     return bool(way), ROWS.index(name) if name in ROWS else len(ROWS), method
 
 
-def _summary_row(records: Records, known: Records, method: str, labels: int) -> list[str]:
+def _summary_row(records: Records, innovations: Records, method: str, labels: int) -> list[str]:
     entries: list[str] = []
     name = method
     for task in names.TASKS:
         here = [r for r in records if (r["base"], r["labels"]) == (task, labels)]
         found, alone = ([r for r in here if r["method"] == each] for each in (method, names.LABELS_ONLY))
-        read = [r for r in known if (r["base"], r["method"], r["labels"]) == (task, method, labels)]
+        read = [r for r in innovations if (r["base"], r["method"], r["labels"]) == (task, method, labels)]
         name = names.named(found[0]) if found else name
         gap = difference(found, alone, returns_of) if labels and method != names.LABELS_ONLY else None
         entries += [
-            told(over(found, "return_mean"), 1),
-            told(gap, 1, sign=True),
-            told(over(found, "start_return_share", 100.0), 1),
-            told(over(read, "innovation_r2"), 3),
+            with_half(over(found, "return_mean"), 1),
+            with_half(gap, 1, sign=True),
+            with_half(over(found, "start_return_share", 100.0), 1),
+            with_half(over(read, "innovation_r2"), 3),
         ]
     return [name, str(labels or NONE), *entries]
 
 
-def _ceiling_row(known: Records, metric: str, name: str) -> list[str]:
+def _ceiling_row(innovations: Records, metric: str, name: str) -> list[str]:
     """What could be read at best, the same for all methods; its interval is over held-out episodes."""
     entries: list[str] = []
     for task in names.TASKS:
-        found = [r["metrics"] for r in known if r["base"] == task and r["metrics"].get(metric) is not None]
+        found = [r["metrics"] for r in innovations if r["base"] == task and r["metrics"].get(metric) is not None]
         entries += [NONE, NONE, NONE, with_interval(found[0], metric) if found else NONE]
     return [f"ceiling: {name}", NONE, *entries]
 
@@ -163,8 +162,8 @@ def supervision_table(folder: Path, preset: str) -> Body:
     records, rows = distracted(folder, "control", preset), []
     groups = group((r for r in sized(records) if r["method"] in names.SUPERVISED), "method", "codes", "labels")
     for method, codes, labels in sorted(groups, key=lambda key: (names.SUPERVISED.index(key[0]), key)):
-        known = method != names.LABELS_ONLY
-        paper = {task: SUPERVISION[task].get(codes, {}).get(labels) if known else None for task in names.TASKS}
+        swept = method != names.LABELS_ONLY
+        paper = {task: SUPERVISION[task].get(codes, {}).get(labels) if swept else None for task in names.TASKS}
         rows.append(_row(groups[method, codes, labels], [str(codes or NONE), str(labels)], paper))
     return _heads("method", "K", "labelled episodes"), _between(records, rows, [NONE, NONE])
 

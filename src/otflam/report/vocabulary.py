@@ -21,7 +21,7 @@ from torch import Tensor
 from otflam.core import replacing
 from otflam.data import Clips
 from otflam.motion import TRANSFORMS, MotionConfig, motion
-from otflam.report.style import INK, MARGIN, MUTED, PAPER
+from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.tokenizer import OTF, MotionAutoencoder
 
 matplotlib.use("Agg")
@@ -65,9 +65,7 @@ def draw_grid(rows: list[tuple[str, list[np.ndarray]]], heads: list[str], title:
         for column, picture in enumerate(pictures):
             scaled = Image.fromarray(picture).resize((width, TILE), Image.Resampling.NEAREST)
             sheet.paste(scaled, (left + column * (width + 4), top + row * (TILE + 4)))
-    with replacing(path) as temporary:
-        sheet.save(temporary, "PNG")
-    return path
+    return save_picture(sheet, path)
 
 
 def draw_motion_inputs(clips: Clips, stride: int, path: Path, samples: int = 3) -> Path:
@@ -192,9 +190,7 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
         for slot, picture in [*enumerate(entry.nearest), (shown, entry.effect)]:
             scaled = Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST)
             sheet.paste(scaled, (x + 62 + slot * (tile + 2) + (6 if slot == shown else 0), y))
-    with replacing(path) as temporary:
-        sheet.save(temporary, "PNG")
-    return path
+    return save_picture(sheet, path)
 
 
 def _collect_patches(tokenizer: OTF, clips: Clips, samples: int) -> tuple[np.ndarray, Tensor, np.ndarray]:

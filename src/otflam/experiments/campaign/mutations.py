@@ -18,9 +18,9 @@ VALUES: tuple[Any, ...] = (
     *("../victim/rewards", "/dev/full", "a" * 5000, "\x00", "é\ud800"),
 )
 """What a value of JSON is replaced by."""
-DEPTH = 3000
+NESTING_DEPTH = 3000
 """Nested lists: deeper than Python's own stack."""
-TRIES = 50
+MAX_TRIES = 50
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Alteration:
 def alter(file: Path, rng: Rng) -> Alteration:
     """Damage a file in a random way; it is another one afterwards."""
     before = file.read_bytes()
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         changed, alteration = _draw(file, before, rng)
         if changed is None:
             file.unlink()
@@ -160,10 +160,10 @@ def _alter_lines(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
 def _alter_journal(data: bytes, rng: Rng) -> tuple[bytes, Alteration]:
     """Change a value inside one line of JSON."""
     lines = data.splitlines()
-    told = [index for index, line in enumerate(lines) if line.strip()]
-    if not told:
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    if not filled:
         raise ValueError("no lines")
-    at = told[int(rng.integers(len(told)))]
+    at = filled[int(rng.integers(len(filled)))]
     text, about = _changed(json.loads(lines[at]), rng, None)
     lines[at] = text.encode("utf-8", "surrogatepass")
     return b"\n".join(lines) + b"\n", Alteration(f"line {at}: {about}")
@@ -216,7 +216,7 @@ def _changed(value: Any, rng: Rng, indent: int | None) -> tuple[str, str]:
         )  # readers take the last
         return json.dumps(value).replace(plain, double, 1), f"give {where} twice"
     if way == 3:
-        deep = "[" * DEPTH + "]" * DEPTH
+        deep = "[" * NESTING_DEPTH + "]" * NESTING_DEPTH
         if not path:
             return deep, "nest the whole deeply"
         parent[path[-1]] = "@deep@"

@@ -19,9 +19,9 @@ from otflam.experiments.campaign.process import Death, run_command
 from otflam.experiments.campaign.samples import COLLECT, ENCODE, LABEL, LAOM, MOVER, PLAYER, RECORDS, VIDEOS, VOCAB
 from otflam.report import write_video
 
-LIMIT = 300.0
+LIMIT_SECONDS = 300.0
 """Seconds that a command of the preparation may take."""
-DONE = "made"
+MARKS_FOLDER = "made"
 """Folder in which every part that was made leaves a mark."""
 COPIES = {"cheetah": ("victim", "part")}
 """Parts that are copies of another: one that nobody may touch, and one with columns of its own."""
@@ -68,7 +68,7 @@ def prepare(folder: Path, wanted: set[str], progress: Progress) -> None:
     if not (folder / RECORDS).exists():
         make_foreign(folder)
         make_records(folder)
-    steps = [step for step in STEPS if step.makes in wanted and not (folder / DONE / step.makes).exists()]
+    steps = [step for step in STEPS if step.makes in wanted and not (folder / MARKS_FOLDER / step.makes).exists()]
     for number, step in enumerate(steps, start=1):
         run_step(folder, step)
         progress.reach(number, len(steps))
@@ -77,13 +77,13 @@ def prepare(folder: Path, wanted: set[str], progress: Progress) -> None:
 def run_step(folder: Path, step: Step) -> None:
     """Make one part, and mark it as made."""
     death = None if step.killed_at is None else Death(lines=step.killed_at)
-    ended = run_command(shlex.split(step.words), folder, LIMIT, death)
+    ended = run_command(shlex.split(step.words), folder, LIMIT_SECONDS, death)
     if ended.code != (0 if death is None else -death.signal):
         raise UserError(f"'otflam {step.words}' ended with {ended.code}", " ".join(ended.errors) or "try it by hand")
     for copy in COPIES.get(step.makes, ()):
         shutil.copytree(folder / step.makes, folder / copy)
-    (folder / DONE).mkdir(exist_ok=True)
-    (folder / DONE / step.makes).touch()
+    (folder / MARKS_FOLDER).mkdir(exist_ok=True)
+    (folder / MARKS_FOLDER / step.makes).touch()
 
 
 def make_foreign(folder: Path) -> None:

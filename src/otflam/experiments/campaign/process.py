@@ -1,6 +1,7 @@
 """Commands in processes of their own, forked from one that has everything loaded: they start in milliseconds.
 
-A child may be told when to die: after some seconds, at its n-th operation on a file, or once a file has some lines.
+A child may be given when to die: after some seconds, at its n-th operation on a file, or once a file has some lines.
+How it ended is judged at the end of this file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ctypes
 import importlib
 import os
 import pkgutil
+import re
 import resource
 import runpy
 import signal
@@ -24,14 +26,31 @@ from typing import Any, NoReturn
 
 from otflam.core import STOPPING
 
-POLL = 0.002
-MEMORY = 6 << 30
+POLL_SECONDS = 0.002
+MEMORY_BYTES = 6 << 30
 """Address space that a command may take beyond what it starts with: a memory bomb must not hurt the machine."""
-LARGEST = 1 << 30
+MAX_FILE_BYTES = 1 << 30
 """Bytes of the largest file that a command may write."""
 PR_SET_PDEATHSIG = 1
 EVENTS = ("open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir")
 """Audit events of Python that can change what lies on a disk; an `open` counts if it is for writing."""
+PASSED = {
+    "refused": "one line that names the file, exit code 2, nothing touched",
+    "same": "the result is that of the intact file, to the bit",
+    "told": "another result, and a line that names the file",
+    "other": "another result where nobody can tell: a format without a checksum, or a forged one",
+}
+FAILED = {
+    "silent": "another result without a word",
+    "unexpected": "`unexpected … (this is a bug)`",
+    "hang": "no end within ten times the usual time, and at least 20 seconds",
+    "crash": "a traceback, a signal, or an exit code that is not ours",
+    "unnamed": "refused, but the line does not name the file or its folder, or there is not exactly one",
+    "harm": "a file that was there before was changed or lost",
+}
+MESSAGE_CHARACTERS = 240
+"""Characters of a message that are kept."""
+NOTICE = re.compile(r"skipped|left out|damaged|altered|missing|warning")
 
 
 @dataclass(frozen=True)
@@ -53,9 +72,9 @@ class Ended:
 
     code: int | None
     """Exit code; negative: killed by this signal; None: the time was up."""
-    said: str
+    stdout: str
     """What it wrote to the standard output."""
-    complained: str
+    stderr: str
     """What it wrote to the standard error."""
     seconds: float
     events: int = 0
@@ -64,7 +83,7 @@ class Ended:
     @property
     def errors(self) -> list[str]:
         """The lines by which our command line ends."""
-        return [line for line in self.complained.splitlines() if line.startswith("otflam: ")]
+        return [line for line in self.stderr.splitlines() if line.startswith("otflam: ")]
 
 
 def preload() -> None:
@@ -84,19 +103,19 @@ def run_command(
     words: Sequence[str], folder: Path, limit: float, death: Death | None = None, count: bool = False
 ) -> Ended:
     """Run one command of ours in a folder, to its end, its death or its time limit; `count` its operations on files."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as told:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as counted:
         began = time.monotonic()
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until the child can die of them without a word
         pid = os.fork()
         if pid:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         else:
-            _become(words, folder, [out.fileno(), err.fileno()], death, told.fileno() if count else None)
+            _become(words, folder, [out.fileno(), err.fileno()], death, counted.fileno() if count else None)
         code = _wait(pid, began, limit, death)
         seconds = time.monotonic() - began
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)  # what it started dies with it
-        texts = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err, told)]
+        texts = [os.pread(file.fileno(), 1 << 20, 0).decode(errors="replace") for file in (out, err, counted)]
     return Ended(code, texts[0], texts[1], seconds, len(texts[2]))
 
 
@@ -118,10 +137,10 @@ def _wait(pid: int, began: float, limit: float, death: Death | None) -> int | No
                 os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None
-        time.sleep(POLL)
+        time.sleep(POLL_SECONDS)
 
 
-def _become(words: Sequence[str], folder: Path, files: list[int], death: Death | None, told: int | None) -> NoReturn:
+def _become(words: Sequence[str], folder: Path, files: list[int], death: Death | None, counter: int | None) -> NoReturn:
     """In the child: run the program as `python -m otflam` would, and never come back."""
     code = 1
     try:
@@ -137,8 +156,8 @@ def _become(words: Sequence[str], folder: Path, files: list[int], death: Death |
             os.dup2(file, target)
         sys.stdout, sys.stderr = (open(target, "w", closefd=False) for target in (1, 2))  # noqa: SIM115
         sys.argv = ["otflam", *words]
-        if told is not None or (death is not None and death.after is None):
-            sys.addaudithook(_hook(death or Death(), told))
+        if counter is not None or (death is not None and death.after is None):
+            sys.addaudithook(_hook(death or Death(), counter))
         signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on as any program of Python's
         runpy.run_module("otflam", run_name="__main__", alter_sys=True)
         code = 0
@@ -156,15 +175,15 @@ def _become(words: Sequence[str], folder: Path, files: list[int], death: Death |
 def _limit() -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for kind, most in (
-        (resource.RLIMIT_AS, used + MEMORY),
-        (resource.RLIMIT_FSIZE, LARGEST),
+        (resource.RLIMIT_AS, used + MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, MAX_FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
-def _hook(death: Death, told: int | None) -> Callable[[str, tuple[Any, ...]], None]:
+def _hook(death: Death, counter: int | None) -> Callable[[str, tuple[Any, ...]], None]:
     """Hears of every operation on a file before it is done, counts it, and dies when it is time."""
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
     seen, busy = 0, False
@@ -174,8 +193,8 @@ def _hook(death: Death, told: int | None) -> Callable[[str, tuple[Any, ...]], No
         if busy or event not in EVENTS or (event == "open" and not (arguments[2] or 0) & writing):
             return
         busy = True  # looking at the file below is an event too
-        if told is not None:
-            os.write(told, b".")
+        if counter is not None:
+            os.write(counter, b".")
         if death.event == seen or (death.lines is not None and has_lines(*death.lines)):
             os.kill(os.getpid(), death.signal)
         seen += 1
@@ -189,3 +208,75 @@ def has_lines(pattern: str, count: int) -> bool:
     return any(
         sum(map(bool, map(bytes.strip, file.read_bytes().splitlines()))) >= count for file in Path().glob(pattern)
     )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one case ended."""
+
+    case: str
+    group: str
+    """What was damaged or killed."""
+    outcome: str
+    about: str
+    """What was done, to which file, and which command followed."""
+    message: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in FAILED
+
+
+def stopped_badly(ended: Ended, death: Death) -> str | None:
+    """A command that is stopped may die, say so in one line, or have ended before; nothing else."""
+    if ended.code is None:
+        return "hang"
+    if any(line.startswith("otflam: unexpected ") for line in ended.errors):
+        return "unexpected"
+    polite = ended.code in (130, 128 + death.signal) and len(ended.errors) == 1
+    if (ended.code not in (0, -death.signal) and not polite) or "Traceback" in ended.stderr:
+        return "crash"
+    return None
+
+
+def harmed(before: dict[str, str], after: dict[str, str], allowed: tuple[str, ...]) -> list[str]:
+    """Files that were there before and are not, or are others."""
+    changed = [name for name, digest in before.items() if after.get(name) != digest]
+    return [name for name in changed if not any(name == root or name.startswith(f"{root}/") for root in allowed)]
+
+
+def judge(ended: Ended, file: str, same: bool, lost: list[str]) -> tuple[str, str]:
+    """The outcome of a command that read a damaged file, and the line that tells it."""
+    message = last_line(ended)
+    if ended.code is None:
+        return "hang", message
+    if any(line.startswith("otflam: unexpected ") for line in ended.errors):
+        return "unexpected", message
+    if "Traceback" in ended.stderr or ended.code not in (0, 2):
+        return "crash", message or f"ended with {ended.code}"
+    if lost:
+        return "harm", f"{', '.join(lost[:3])} changed or lost; {message}"
+    if ended.code == 2:
+        named = len(ended.errors) == 1 and names(ended.errors[0], file)
+        return ("refused" if named else "unnamed"), message
+    if same:
+        return "same", ""
+    notice = next((line for line in (ended.stderr + ended.stdout).splitlines() if notices(line, file)), None)
+    return ("silent", message) if notice is None else ("told", notice)
+
+
+def notices(line: str, file: str) -> bool:
+    """Whether a line beside the results says that something is wrong with a file."""
+    return NOTICE.search(line) is not None and names(line.partition(": ")[2] or line, file)
+
+
+def names(text: str, file: str) -> bool:
+    """Whether a text names a file, its folder or what it is of."""
+    path = Path(file)
+    known = {file, path.name, path.stem, *(str(parent) for parent in path.parents if str(parent) != ".")}
+    return any(name in text for name in known)
+
+
+def last_line(ended: Ended) -> str:
+    lines = ended.errors or ended.stderr.splitlines()
+    return lines[-1][:MESSAGE_CHARACTERS] if lines else ""

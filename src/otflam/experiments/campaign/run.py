@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,20 +20,36 @@ from typing import Literal
 
 import numpy as np
 
-from otflam.core import Progress, UserError, run_jobs, stable_hash
-from otflam.experiments.campaign.judging import FAILED, PASSED, Verdict, harmed, judge, last_line, stopped_badly
+from otflam.core import Progress, UserError, run_jobs, stable_hash, write_text
 from otflam.experiments.campaign.mutations import alter
-from otflam.experiments.campaign.process import Death, Ended, run_command
-from otflam.experiments.campaign.samples import FOREIGN, SAMPLES, WORKS, Reader, Sample, Work, readable
+from otflam.experiments.campaign.prepare import prepare
+from otflam.experiments.campaign.process import (
+    FAILED,
+    PASSED,
+    Death,
+    Ended,
+    Verdict,
+    harmed,
+    judge,
+    last_line,
+    preload,
+    run_command,
+    stopped_badly,
+)
+from otflam.experiments.campaign.samples import FOREIGN, SAMPLES, WORKS, Reader, pick
+from otflam.report import Table, as_markdown
 
 Kind = Literal["kill", "mutation"]
 KINDS: tuple[Kind, ...] = ("kill", "mutation")
-SLACK, LEAST = 10, 20.0
+SLOWDOWN, MIN_SECONDS = 10, 20.0
 """A case hangs if it takes this many times as long as with the intact file, and at least so many seconds."""
-TORN = re.compile(r"\.tmp$|(^|/)\.lock$")
-HASHED = re.compile(r"-[0-9a-f]{12}-[0-9a-f]{12}\b")
+UNFINISHED = re.compile(r"\.tmp$|(^|/)\.lock$")
+DERIVED_HASHES = re.compile(r"-[0-9a-f]{12}-[0-9a-f]{12}\b")
 """In the name of a derived column: another name alone is no other result."""
 SKIPPED = shutil.ignore_patterns("tensorboard", ".lock", "sheet.png")
+GROUPED = re.compile(r"\d+(\.\d+)?|0x[0-9a-f]+|'[^']*'|[0-9a-f]{12,}")
+"""What differs between messages of one cause."""
+PLACE = re.compile(r"(<!-- campaign -->\n).*?(<!-- end of campaign -->)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -54,39 +71,24 @@ class Plan:
     """Folder for the cases, which are deleted."""
     seed: int
 
-    @property
-    def samples(self) -> list[Sample]:
-        return [sample for sample in SAMPLES if readable(sample.needs)]
 
-    @property
-    def works(self) -> list[Work]:
-        return [work for work in WORKS if readable(work.needs)]
-
-    def sample(self, number: int) -> Sample:
-        """What a mutation is of."""
-        return self.samples[number % len(self.samples)]
-
-    def work(self, number: int) -> Work:
-        """What is killed."""
-        return self.works[number % len(self.works)]
-
-    def readers(self, case: str) -> list[tuple[tuple[str, ...], Reader]]:
-        """The commands whose undamaged results a case may be compared with, and what they need."""
-        kind, number = parse_case(case)
-        if kind == "mutation":
-            return [(self.sample(number).needs, reader) for reader in self.sample(number).readers]
-        return [(self.work(number).needs, Reader(self.work(number).words, self.work(number).results))]
+def readers(case: str) -> list[tuple[tuple[str, ...], Reader]]:
+    """The commands whose undamaged results a case may be compared with, and what they need."""
+    kind, number = parse_case(case)
+    if kind == "mutation":
+        return [(pick(SAMPLES, number).needs, reader) for reader in pick(SAMPLES, number).readers]
+    return [(pick(WORKS, number).needs, pick(WORKS, number).reader)]
 
 
 def matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     """Files of ours that fit some patterns, in a fixed order."""
     found = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
-    return sorted(path for path in found if not TORN.search(path.as_posix()) and path.name != "sheet.png")
+    return sorted(path for path in found if not UNFINISHED.search(path.as_posix()) and path.name != "sheet.png")
 
 
 def run_campaign(plan: Plan, cases: list[str], workers: int, progress: Progress) -> list[Verdict]:
     """Run cases such as kill-0 or mutation-17; the verdicts are in their order."""
-    commands = list(dict.fromkeys(each for case in cases for each in plan.readers(case)))
+    commands = list(dict.fromkeys(each for case in cases for each in readers(case)))
     intact, verdicts = {}, {}
     progress.part("undamaged", "cases")
     for number, found in run_jobs(Undamaged, (plan, commands), range(len(commands)), workers, method="fork"):
@@ -116,7 +118,7 @@ class Undamaged:
         needs, reader = self.commands[number]
         place = self.plan.scratch / f"intact-{number}"
         copy_needs(self.plan.folder, needs, place)
-        ended = run_command(shlex.split(reader.words), place, 10 * LEAST, count=True)
+        ended = run_command(shlex.split(reader.words), place, 10 * MIN_SECONDS, count=True)
         if ended.code != 0:
             raise UserError(f"'otflam {reader.words}' fails on an undamaged sample", " ".join(ended.errors))
         found = Intact(result_of(ended, place, reader), ended.seconds, ended.events)
@@ -138,24 +140,25 @@ def copy_needs(folder: Path, needs: tuple[str, ...], place: Path) -> None:
 def digests(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> dict[str, str]:
     """The contents of files, by name; what only a running writer has does not count."""
     found = {path.relative_to(folder).as_posix(): path for pattern in patterns for path in folder.glob(pattern)}
-    files = {name: path for name, path in found.items() if path.is_file() and not TORN.search(name)}
+    files = {name: path for name, path in found.items() if path.is_file() and not UNFINISHED.search(name)}
     return {name: hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest() for name, path in files.items()}
 
 
 def result_of(ended: Ended, place: Path, reader: Reader) -> dict[str, str]:
-    """What a command said and made."""
+    """What a command printed and made."""
     made = digests(place, reader.results)
     made |= {name: content_of(place / name) for name in made if name.endswith("meta.json")}
-    return {HASHED.sub("", name): digest for name, digest in made.items()} | {"said": HASHED.sub("", ended.said)}
+    made |= {"stdout": DERIVED_HASHES.sub("", ended.stdout)}
+    return {DERIVED_HASHES.sub("", name): digest for name, digest in made.items()}
 
 
 def content_of(meta: Path) -> str:
     """What a data set holds; not where an episode lies, for one that was damaged is written again behind the others."""
-    checked = run_command(["data", "check", meta.parent.name], meta.parent.parent, 10 * LEAST)
-    told = json.loads(meta.read_text(encoding="utf-8"))
-    for episode in told["episodes"]:
+    checked = run_command(["data", "check", meta.parent.name], meta.parent.parent, 10 * MIN_SECONDS)
+    content = json.loads(meta.read_text(encoding="utf-8"))
+    for episode in content["episodes"]:
         del episode["start"]
-    return checked.complained + stable_hash({**told, "digest": None})
+    return checked.stderr + stable_hash({**content, "digest": None})
 
 
 class Tester:
@@ -176,7 +179,7 @@ class Tester:
 
     def damage(self, case: str, number: int, rng: np.random.Generator, place: Path) -> Verdict:
         """Alter one file, run one command that reads it, and see what it makes of it."""
-        sample = self.plan.sample(number)
+        sample = pick(SAMPLES, number)
         files = matching(self.plan.folder, sample.files)
         file = files[int(rng.integers(len(files)))].relative_to(self.plan.folder).as_posix()
         reader = sample.readers[int(rng.integers(len(sample.readers)))]
@@ -184,7 +187,7 @@ class Tester:
         copy_needs(self.plan.folder, sample.needs, place)
         alteration = alter(place / file, rng)
         before = digests(place)
-        ended = run_command(shlex.split(reader.words), place, max(LEAST, SLACK * intact.seconds))
+        ended = run_command(shlex.split(reader.words), place, max(MIN_SECONDS, SLOWDOWN * intact.seconds))
         lost = harmed(before, digests(place), reader.writes if ended.code == 0 else ())
         outcome, message = judge(ended, file, result_of(ended, place, reader) == intact.result, lost)
         absent = sample.optional and alteration.about == "delete"
@@ -194,28 +197,28 @@ class Tester:
 
     def kill(self, case: str, number: int, rng: np.random.Generator, place: Path) -> Verdict:
         """Stop a command once or twice, run it to its end, and compare with what was never stopped."""
-        work = self.plan.work(number)
-        reader = Reader(work.words, work.results)
+        work = pick(WORKS, number)
+        reader = work.reader
         intact = self.intact[work.needs, reader]
         copy_needs(self.plan.folder, work.needs, place)
         before = digests(place)
-        words, limit, said = shlex.split(work.words), max(LEAST, SLACK * intact.seconds), []
+        words, limit, deaths = shlex.split(work.words), max(MIN_SECONDS, SLOWDOWN * intact.seconds), []
         for _ in range(int(rng.integers(1, 3))):
             death = draw_death(rng, intact)
             ended = run_command(words, place, limit, death)
-            said.append(told(death, ended))
+            deaths.append(describe_death(death, ended))
             if (problem := stopped_badly(ended, death)) is not None:
-                return Verdict(case, work.name, problem, f"otflam {work.words}; {', '.join(said)}", last_line(ended))
+                return Verdict(case, work.name, problem, f"otflam {work.words}; {', '.join(deaths)}", last_line(ended))
         ended = run_command(words, place, limit)
         # What it says may differ, for it tells only of what it did itself.
-        same = result_of(ended, place, reader) | {"said": ""} == intact.result | {"said": ""}
+        same = result_of(ended, place, reader) | {"stdout": ""} == intact.result | {"stdout": ""}
         outcome, message = judge(ended, work.words, same, harmed(before, digests(place), ()))
         if outcome == "refused":  # nothing was damaged, so that nothing is to be refused
             outcome = "crash"
         torn = [path.name for path in place.rglob("*.tmp")]
         if outcome == "same" and torn:
             outcome, message = "harm", f"left over: {', '.join(torn)}"
-        return Verdict(case, work.name, outcome, f"otflam {work.words}; {', '.join(said)}", message)
+        return Verdict(case, work.name, outcome, f"otflam {work.words}; {', '.join(deaths)}", message)
 
 
 def draw_death(rng: np.random.Generator, intact: Intact) -> Death:
@@ -226,7 +229,7 @@ def draw_death(rng: np.random.Generator, intact: Intact) -> Death:
     return Death(int(sign), event=int(rng.integers(intact.events)))
 
 
-def told(death: Death, ended: Ended) -> str:
+def describe_death(death: Death, ended: Ended) -> str:
     when = f"after {death.after:.2f} s" if death.after is not None else f"at operation {death.event}"
     return f"{signal.Signals(death.signal).name} {when} (ended with {ended.code})"
 
@@ -241,3 +244,48 @@ def count_rows(verdicts: list[Verdict], kind: Kind) -> Iterator[list[str]]:
     for name, counts in groups.items():
         entries = [counts.total(), *(counts[outcome] for outcome in (*PASSED, *FAILED))]
         yield [name, *(str(entry) if entry else "·" for entry in entries)]
+
+
+def judge_cases(kept: Path | None, cases: list[str], seed: int, workers: int, progress: Progress) -> list[Verdict]:
+    """Prepare what the cases need and run them."""
+    preload()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (kept or Path(temporary) / "samples").resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        plan = Plan(folder, Path(temporary) / "cases", seed)
+        wanted = {name for case in cases for needs, _ in readers(case) for name in needs}
+        prepare(folder, wanted, progress.part("prepare", "samples"))
+        return run_campaign(plan, cases, workers, progress)
+
+
+def list_failures(verdicts: list[Verdict], seed: int, most: int = 3) -> Iterator[str]:
+    """What went wrong, the same kinds together, with the cases to run again."""
+    groups: dict[tuple[str, str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.failed:
+            key = verdict.outcome, verdict.group, GROUPED.sub("…", verdict.message)
+            groups.setdefault(key, []).append(verdict)
+    for (outcome, group, _), found in sorted(groups.items(), key=lambda item: -len(item[1])):
+        yield f"{len(found)} × {outcome} ({group}): {found[0].message or '–'}"
+        yield from (f"    --seed {seed} --case {each.case}  {each.about}" for each in found[:most])
+
+
+def count_tables(verdicts: list[Verdict], seed: int, minutes: float) -> str:
+    """The counts as Markdown, kills and mutations apart."""
+    heads: dict[Kind, str] = {"kill": "killed command", "mutation": "damaged file"}
+    rows = {kind: list(count_rows(verdicts, kind)) for kind in heads}
+    tables = [
+        as_markdown(Table(name, "", "otflam campaign", [name, "cases", *PASSED, *FAILED], rows[kind]))
+        for kind, name in heads.items()
+        if len(rows[kind]) > 1
+    ]
+    failed = sum(verdict.failed for verdict in verdicts)
+    return "\n".join([*tables, f"{len(verdicts):,} cases, {failed} failures, {minutes:.1f} minutes (seed {seed})"])
+
+
+def fill_page(page: Path, counts: str) -> None:
+    """Put the counts where a page wants them."""
+    text = page.read_text(encoding="utf-8")
+    if not PLACE.search(text):
+        raise UserError(f"{page} has no place for the counts", "see docs/reliability.md for its marks")
+    write_text(page, PLACE.sub(lambda place: f"{place[1]}{counts}\n{place[2]}", text))

@@ -5,8 +5,10 @@ Names are words that no message has by chance, so that a message that holds one 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TypeVar
 
 COLLECT = "collect cheetah-run --preset tiny --noise 0.5 --episodes 4 --steps 12 --workers 1 --out {}"
 VIDEOS = "data import videos clips --size 32 --actions {} --out {}"
@@ -184,7 +186,12 @@ class Work:
     needs: tuple[str, ...]
     results: tuple[str, ...]
 
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.words, self.results)
 
+
+T = TypeVar("T", Sample, Work)
 WORKS = (
     Work("collect", COLLECT.format("k"), (), filled(STORE, "k")),
     Work("import videos", VIDEOS.format("clips.csv", "k"), ("clips", "clips.csv"), filled(STORE, "k")),
@@ -198,6 +205,7 @@ WORKS = (
 )
 
 
-def readable(needs: tuple[str, ...]) -> bool:
-    """Whether what a sample or a command needs is installed: LAOM's files need an extra."""
-    return "cheetah.hdf5" not in needs or find_spec("h5py") is not None
+def pick(choices: Sequence[T], number: int) -> T:
+    """The choices in turn, without those for which something is not installed: LAOM's files need an extra."""
+    possible = [each for each in choices if "cheetah.hdf5" not in each.needs or find_spec("h5py") is not None]
+    return possible[number % len(possible)]

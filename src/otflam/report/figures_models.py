@@ -1,4 +1,4 @@
-"""What latent actions know of the action, what leaks into them, and whether models use them at all."""
+"""Figures of motion codes and latent actions: transfer, alignment, leakage, and whether models use their latents."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from otflam.evaluate import (
+    BODY_TRANSFER,
+    DIGIT_TRANSFER,
     NOISY,
     VANILLA,
     Records,
@@ -26,14 +28,19 @@ from otflam.evaluate import (
     world_of,
 )
 from otflam.lam import MATTERS
-from otflam.report.canvas import Sketch, counted, legend_below
-from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint, weight_of
+from otflam.report.canvas import Sketch, counted, draw_bar, draw_log_axis, draw_paper, legend_below
+from otflam.report.published import SCALE, TRANSFER
+from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, line_width, rank_of, tint
 
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
 """What the action can be read from without any latent."""
-LEAST = 100 * MATTERS
+MIN_GAIN_PERCENT = 100 * MATTERS
 """Per cent by which a healthy model's error must lie below that with another transition's latent."""
+TITLES = {BODY_TRANSFER: "Another body: walker-run → cheetah-run", DIGIT_TRANSFER: "Other digits: 0 to 4 → 5 to 9"}
+ORDERS = {1: "first\ndifferences", 2: "second\ndifferences"}
+SOURCE_TINT = 0.35
+"""How much colour the bars of the source have."""
 
 
 def sketch_alignment(folder: Path, preset: str) -> Sketch | None:
@@ -66,7 +73,7 @@ def sketch_alignment(folder: Path, preset: str) -> Sketch | None:
 
 def _draw_alignment(axis: Axes, records: Records) -> None:
     groups = group(records, "method", "labels")
-    for method in sorted({method for method, _ in groups}, key=place_of):
+    for method in sorted({method for method, _ in groups}, key=rank_of):
         budgets = sorted(labels for found, labels in groups if found == method)
         found = [values(groups[method, labels], "action_mse") for labels in budgets]
         look: dict[str, Any] = {"marker": "o", "markersize": 5, "markeredgecolor": hexed(PAPER), "markeredgewidth": 0.6}
@@ -74,16 +81,13 @@ def _draw_alignment(axis: Axes, records: Records) -> None:
         low, high = [min(x) for x in found], [max(x) for x in found]
         axis.fill_between(budgets, low, high, color=colour, alpha=0.15, linewidth=0)
         axis.plot(
-            budgets, [float(np.mean(x)) for x in found], color=colour, label=name, linewidth=weight_of(method), **look
+            budgets, [float(np.mean(x)) for x in found], color=colour, label=name, linewidth=line_width(method), **look
         )
     every = sorted({labels for _, labels in groups})
     for metric, (name, style) in CONTROLS.items():
         means = [float(np.mean([control_mse(r, metric) for r in records if r["labels"] == labels])) for labels in every]
         axis.plot(every, means, color=hexed(MUTED), linestyle=style, linewidth=1.4, label=name)
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(every, [str(labels) for labels in every])
-    axis.set_xticks([], minor=True)
-    axis.set_xlabel("labelled episodes")
+    draw_log_axis(axis, every, "labelled episodes")
 
 
 def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
@@ -95,7 +99,7 @@ def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
         return None
     figure = Figure(figsize=(4.4 * len(tasks) + 0.4, 3.2), layout="constrained")
     axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
-    methods = sorted({method for _, method in groups}, key=place_of)
+    methods = sorted({method for _, method in groups}, key=rank_of)
     width = 0.8 / len(methods)
     for axis, task in zip(axes, tasks, strict=True):
         for place, method in enumerate(methods):
@@ -126,14 +130,14 @@ def sketch_health(folder: Path, preset: str) -> Sketch | None:
         return None
     gains = {key: 100 * estimate(values(found, "gain_over_shuffled")).mean for key, found in groups.items()}
     left = min(0.0, min(gains.values()) - 3)
-    methods = sorted({method for _, method in groups}, key=place_of)
+    methods = sorted({method for _, method in groups}, key=rank_of)
     names = {method: named(found[0]) for (_, method), found in groups.items()}
     tasks = sorted({task for task, _ in groups}, key=lambda task: (task_of(task), NOISY not in task, VANILLA in task))
     bodies = sorted({task_of(task) for task in tasks})
     figure = Figure(figsize=(8.2, 1.5 + 0.32 * len(methods)), layout="constrained")
     axis = figure.subplots()
-    axis.axvspan(left, LEAST, color=hexed(MUTED), alpha=0.1, linewidth=0)
-    axis.axvline(LEAST, color=hexed(MUTED), linewidth=1.0, linestyle="--")
+    axis.axvspan(left, MIN_GAIN_PERCENT, color=hexed(MUTED), alpha=0.1, linewidth=0)
+    axis.axvline(MIN_GAIN_PERCENT, color=hexed(MUTED), linewidth=1.0, linestyle="--")
     for (task, method), gain in gains.items():
         shift = 0.28 * ((bodies.index(task_of(task)) + 0.5) / len(bodies) - 0.5)
         axis.plot([gain], [methods.index(method) + shift], zorder=3, **_mark(task, bodies, colour_of(method)))
@@ -147,7 +151,7 @@ def sketch_health(folder: Path, preset: str) -> Sketch | None:
     caption = (
         "Does a model use its latent action? How far its held-out prediction error with the right latent lies below "
         f"that with another transition's ({preset} preset; {counted(groups.values(), 'seeds')}). Shaded: less than "
-        f"{LEAST:.0f} %, not healthy."
+        f"{MIN_GAIN_PERCENT:.0f} %, not healthy."
     )
     return Sketch(figure, caption)
 
@@ -163,3 +167,66 @@ def _mark(task: str, bodies: list[str], colour: str) -> dict[str, Any]:
         "markeredgecolor": colour,
         "markeredgewidth": 1.3,
     }
+
+
+def sketch_transfer(folder: Path, preset: str) -> Sketch | None:
+    """Errors on source and target, and how much they rise, of every tokenizer and order."""
+    records = complete(chosen(folder, "transfer", preset), "source_nmse", "target_nmse", "drop")
+    tasks = [task for task in TITLES if any(record["task"] == task for record in records)]
+    if not tasks:
+        return None
+    groups = group(records, "task", "order", "method")
+    figure = Figure(figsize=(5.2 * len(tasks), 3.3), layout="constrained")
+    parts = figure.subfigures(1, len(tasks), squeeze=False)[0]
+    for part, task in zip(parts, tasks, strict=True):
+        part.suptitle(TITLES[task], x=0.02, ha="left", fontsize=9.5, fontweight="bold")
+        errors, rises = part.subplots(1, 2, width_ratios=(1.25, 1))
+        _draw_errors(errors, {key[1:]: found for key, found in groups.items() if key[0] == task})
+        _draw_rises(rises, {key[1:]: found for key, found in groups.items() if key[0] == task}, task == BODY_TRANSFER)
+    legend_below(figure, [axis for part in parts for axis in part.axes], 6)
+    caption = (
+        f"Motion vocabularies on what they have not seen ({preset} preset). Left: error of the redrawn motion as a "
+        "share of its energy (nMSE), pale on the source, full on the target; right: rise from source to target of the "
+        "plain squared error (the paper's drop), which also depends on how much the target moves. Bars: mean over "
+        f"{counted(groups.values(), 'seeds')}; dots: seeds; whiskers: 95 % interval (Student's t). Diamonds: the "
+        f"paper. {SCALE}"
+    )
+    return Sketch(figure, caption)
+
+
+def _draw_errors(axis: Axes, groups: dict[tuple, Records]) -> None:
+    """Pairs of bars, source and target."""
+    for x, _, method, found in _places(groups):
+        for shift, metric, share in ((-0.105, "source_nmse", SOURCE_TINT), (0.105, "target_nmse", 1.0)):
+            look = {"color": tint(colour_of(method), share), "label": f"{method}, {metric.removesuffix('_nmse')}"}
+            errors = values(found, metric)
+            draw_bar(axis, x + shift, estimate(errors), errors, 0.19, **look)
+    _name_orders(axis, groups)
+    axis.set(ylabel="error (nMSE)", ylim=(0, None))
+
+
+def _draw_rises(axis: Axes, groups: dict[tuple, Records], published: bool) -> None:
+    for x, order, method, found in _places(groups):
+        rises = [100 * value for value in values(found, "drop")]
+        draw_bar(axis, x, estimate(rises), rises, 0.38, color=colour_of(method))
+        if published:
+            draw_paper(axis, x + 0.13, TRANSFER[method, order][2], "the paper")
+    axis.axhline(0, color=hexed(INK), linewidth=0.8)
+    _name_orders(axis, groups)
+    axis.set(ylabel="rise of MSE, %")
+
+
+def _places(groups: dict[tuple, Records]) -> list[tuple[float, int, str, Records]]:
+    """Where each bar stands: methods beside each other at each order."""
+    methods = sorted({method for _, method in groups}, key=rank_of, reverse=True)
+    middle = (len(methods) - 1) / 2
+    return [
+        (order + 0.44 * (methods.index(method) - middle), order, method, found)
+        for (order, method), found in sorted(groups.items(), key=lambda item: (item[0][0], methods.index(item[0][1])))
+    ]
+
+
+def _name_orders(axis: Axes, groups: dict[tuple, Records]) -> None:
+    orders = sorted({order for order, _ in groups})
+    axis.set_xticks(orders, [ORDERS[order] for order in orders])
+    axis.tick_params(axis="x", length=0)
