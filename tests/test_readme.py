@@ -79,8 +79,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
     # Of the recorded experiments only the first cells: test_experiments.py has the rest.
-    monkeypatch.setattr(tokenizers, "plan", lambda preset, experiment, whole=tokenizers.plan: whole(preset, experiment)[:1])
-    monkeypatch.setattr(lams, "plan", lambda preset, experiment, whole=lams.plan: whole(preset, experiment)[2:4])
+    for study, some in {tokenizers: slice(1), lams: slice(2, 4)}.items():
+        monkeypatch.setattr(study, "plan", lambda *words, whole=study.plan, some=some: whole(*words)[some])
     some = dataclasses.replace(STUDIES["transfer"], draw=lambda site: iter(()))  # which needs them all
     monkeypatch.setitem(STUDIES, "transfer", some)
     lapo = [job for job in alignments.plan(get_preset("tiny"), "alignment") if job.method == "lapo-128"][:1]
@@ -88,7 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
         monkeypatch.setattr(study, "plan", lambda preset, experiment: lapo)
     trial = [job for job in tuning.plan(get_preset("tiny"), "tuning") if job.method == "labels-only"][:1]
     monkeypatch.setattr(tuning, "plan", lambda preset, experiment: trial)
-    monkeypatch.setattr(agents, "plan", lambda preset, experiment, whole=agents.plan: cheapest(whole(preset, experiment)))
+    monkeypatch.setattr(agents, "plan", lambda *words, whole=agents.plan: cheapest(whole(*words)))
     save_dino(tmp_path / "runs" / "dino")
     (tmp_path / "README.md").write_text("<!-- table lam tiny -->\n<!-- end of table -->\n")
     (tmp_path / "my_videos").mkdir()
