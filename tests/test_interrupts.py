@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from otflam.core.interrupts import interrupted_later
+from otflam.core.pool import interrupted_later
 
 
 def called_back(number: int) -> None:

@@ -15,9 +15,8 @@ from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.evaluate.codes import reconstruction, spread, strangers
+from otflam.evaluate.codes import reconstruction, spread, strangers, transfer_metrics
 from otflam.evaluate.names import CONTROL
-from otflam.evaluate.transfer import transfer_metrics
 from otflam.experiments.studies import STUDIES, plan_demo
 from otflam.experiments.tokenizers import plan
 from otflam.lam.otf_lam import OTFConfig

@@ -18,18 +18,14 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
-from otflam.data.store import Column, Store
-from otflam.data.summary import summarise
+from otflam.data.store import Column, Store, summarise
 from otflam.data.writing import StoreWriter
 from otflam.envs.environment import Actions, open_world, simulate_world
-from otflam.envs.families import FAMILIES, Family, find_family, load_worlds, policy_names, register_world
-from otflam.envs.policies import expert_returns, make_policy
-from otflam.envs.rollout import episode_seed, play_episode
+from otflam.envs.rollout import episode_seed, expert_returns, make_policy, play_episode
 from otflam.envs.suite import ControlEnv
-from otflam.envs.world import World
-from otflam.evaluate.control import load_agent_for, play
-from otflam.evaluate.innovation import innovation_column
-from otflam.evaluate.starts import Stretches, start_returns
+from otflam.envs.world import FAMILIES, Family, World, find_family, load_worlds, policy_names, register_world
+from otflam.evaluate.control import Stretches, load_agent_for, play, start_returns
+from otflam.evaluate.probes import innovation_column
 from otflam.lam.train import train_lam
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone

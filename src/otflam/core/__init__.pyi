@@ -5,17 +5,12 @@ from otflam.core.batch import (
     clip_batches as clip_batches,
     windows as windows,
 )
-from otflam.core.cluster import Cluster as Cluster, submit_jobs as submit_jobs
 from otflam.core.config import (
     ADDED as ADDED,
     from_json as from_json,
     stable_hash as stable_hash,
     to_json as to_json,
     versions as versions,
-)
-from otflam.core.digests import (
-    digest_file as digest_file,
-    digest_files as digest_files,
 )
 from otflam.core.errors import (
     BusyError as BusyError,
@@ -27,6 +22,8 @@ from otflam.core.files import (
     LOCK as LOCK,
     READ_ONLY as READ_ONLY,
     clear_torn as clear_torn,
+    digest_file as digest_file,
+    digest_files as digest_files,
     disk_errors as disk_errors,
     find_files as find_files,
     lock_folder as lock_folder,
@@ -37,7 +34,6 @@ from otflam.core.files import (
     write_json as write_json,
     write_text as write_text,
 )
-from otflam.core.interrupts import STOPPING as STOPPING, interrupted_later as interrupted_later
 from otflam.core.media import (
     DAMAGED as DAMAGED,
     open_image as open_image,
@@ -58,9 +54,14 @@ from otflam.core.nn import (
     shrink as shrink,
     start_orthogonal as start_orthogonal,
 )
-from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
-from otflam.core.plugins import import_name as import_name, load_plugins as load_plugins
-from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
+from otflam.core.pool import (
+    STOPPING as STOPPING,
+    Cluster as Cluster,
+    default_workers as default_workers,
+    interrupted_later as interrupted_later,
+    run_jobs as run_jobs,
+    submit_jobs as submit_jobs,
+)
 from otflam.core.processor import use_one_thread as use_one_thread
 from otflam.core.progress import SILENT as SILENT, Progress as Progress
 from otflam.core.release import (
@@ -81,12 +82,16 @@ from otflam.core.run import (
     read_metrics as read_metrics,
     training_seconds as training_seconds,
 )
+from otflam.core.surface import import_name as import_name, load_plugins as load_plugins
 from otflam.core.train import (
     device_of as device_of,
     fit as fit,
+    gather_rows as gather_rows,
     launch as launch,
+    leave as leave,
     make_optimiser as make_optimiser,
     place_of as place_of,
+    sum_over_processes as sum_over_processes,
     train_into as train_into,
     train_step as train_step,
 )

@@ -16,8 +16,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, stable_hash
-from otflam.data.layout import Column
-from otflam.data.store import Store
+from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
 WAIT = 0.5

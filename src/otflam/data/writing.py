@@ -24,8 +24,21 @@ from otflam.core import (
     to_json,
     write_json,
 )
-from otflam.data.layout import HEADER, Column, check_part, is_count, read_columns, read_places
-from otflam.data.store import FORMAT, VERSION, Store, content_hash, digest, digest_rows, plain_hash
+from otflam.data.store import (
+    FORMAT,
+    HEADER,
+    VERSION,
+    Column,
+    Store,
+    check_part,
+    content_hash,
+    digest,
+    digest_rows,
+    is_count,
+    plain_hash,
+    read_columns,
+    read_places,
+)
 
 JOURNAL = "parts.jsonl"
 """One line for each finished episode, while a store is being written."""

@@ -1,4 +1,4 @@
-"""How well codes keep the motion, and what they are (issue: paper §6.1, D.2).
+"""How well codes keep the motion, and what they are (paper §6.1, D.2).
 
 Axes: b samples, m h w motion, p patches, k codes.
 """
@@ -241,3 +241,27 @@ def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 60
     centres, _ = kmeans(seen, tokenizer.config.codebook.codes, torch.Generator().manual_seed(0))
     nearest = torch.addmm(centres.square().sum(1), unseen, centres.T, alpha=-2).argmin(1)
     return float((unseen - centres[nearest]).square().sum() / unseen.square().sum())
+
+
+def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:
+    """Zero-shot transfer of a vocabulary (paper §6.1, Table 1): trained on one body or carrier, applied to another.
+
+    The drop compares the error on the target with that on held-out episodes of the source. Raw errors depend on how
+    much the target moves, so the same drop is also computed on errors normalised by the energy of the motion, and the
+    target's normalised error stands beside both, because a bad source error flatters every drop.
+    """
+    here, there = reconstruction(tokenizer, source), reconstruction(tokenizer, target)
+    return {
+        "source_mse": here["mse"],
+        "target_mse": there["mse"],
+        "drop": (there["mse"] - here["mse"]) / here["mse"],
+        "source_nmse": here["nmse"],
+        "target_nmse": there["nmse"],
+        "drop_normalised": (there["nmse"] - here["nmse"]) / here["nmse"],
+        # A model whose codes say nothing redraws as well with the codes of another episode.
+        "source_foreign_nmse": here["foreign_nmse"],
+        "target_foreign_nmse": there["foreign_nmse"],
+        "source_bits_per_token": here["bits_per_token"],
+        "target_bits_per_token": there["bits_per_token"],
+        "parameters": float(sum(parameter.numel() for parameter in tokenizer.parameters())),
+    }

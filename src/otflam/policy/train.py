@@ -8,11 +8,13 @@ references       clone the labels alone; clone what an inverse dynamics model gu
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Int64
 
 from otflam.core import (
     SILENT,
@@ -27,16 +29,25 @@ from otflam.core import (
     to_json,
     versions,
 )
-from otflam.data import Clips, Store
+from otflam.data import SHARES, Clips, Store, labelled_episodes, split_episodes
 from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, load_lam
-from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
-from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, train_clone
+from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, stack_offsets, train_clone
 from otflam.policy.config import ActionDecoderConfig, PolicyConfig
-from otflam.policy.decode import DECODER_VERSION, ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
-from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel, seen_frames
+from otflam.policy.decode import (
+    DECODER_VERSION,
+    ActionDecoder,
+    Pairs,
+    guess_from_frames,
+    guess_from_latents,
+    held_out_error,
+    labelled_pairs,
+    latent_pairs,
+    relabel,
+    seen_frames,
+    train_decoder,
+)
 from otflam.policy.spaces import ActionSpace, LatentSpace, choices_of
-from otflam.policy.splits import Episodes, Splits
 
 Grounding = Literal["decode", "finetune", "relabel"]
 Reference = Literal["labels-only", "idm", "all-actions"]
@@ -44,6 +55,7 @@ SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
 WATCHED = 8
 """Episodes on which a decoder's error is watched."""
+Episodes = Int64[np.ndarray, " _"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,3 +232,34 @@ def clone_key(task: Task, lam: Path) -> str:
     """Names the clone of a model's latents, which no label changes."""
     facts = [release_hash(lam), task.store.hash, task.unlabelled.tolist(), task.config.actor, task.config.clone]
     return stable_hash([*facts, CLONE_VERSION, LABEL_VERSION])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Who sees which episodes, stated once; returns are measured on simulator seeds that no data set has.
+
+    Quarters are by the order of the episodes; where only some of them have labels, these are put into the pool first.
+    """
+
+    unlabelled: Episodes
+    """The first half, for latent action models and clones: frames only."""
+    pool: Episodes
+    """The third quarter, from which labelled episodes are drawn."""
+    probes: Episodes
+    """The last quarter, held out from everything."""
+
+    @classmethod
+    def of(cls, store: Store) -> Splits:
+        unlabelled, pool, probes = split_episodes(store, *SHARES)
+        if "action_mask" in store:
+            pool = pool[labelled_episodes(store)[pool]]
+        return cls(unlabelled, pool, probes)
+
+    def labelled(self, count: int, seed: int) -> Episodes:
+        """Some episodes of the pool; another seed draws others, and a larger budget holds a smaller one."""
+        if not 1 <= count <= len(self.pool):
+            raise UserError(
+                f"{count} labelled episodes of a pool of {len(self.pool)}",
+                f"ask for 1 to {len(self.pool)}, or get more: a quarter of the episodes may be labelled",
+            )
+        return np.random.default_rng([seed, 3]).permutation(self.pool)[:count]

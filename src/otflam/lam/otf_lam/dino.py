@@ -18,8 +18,7 @@ from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.model import Latents, Parts
 from otflam.lam.otf_lam import DinoConfig
-from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
+from otflam.lam.otf_lam.codes import ActionAbstraction, CodeLAM, TokenPredictor, check_tokenizer
 from otflam.tokenizer import MotionAutoencoder
 
 

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from otflam.core import Batch, UserError, grow, shrink
 from otflam.lam.model import Latents, Parts
 from otflam.lam.otf_lam import PixelConfig
-from otflam.lam.otf_lam.codes import CodeLAM, check_tokenizer
-from otflam.lam.otf_lam.tokens import ActionAbstraction, TokenPredictor
+from otflam.lam.otf_lam.codes import ActionAbstraction, CodeLAM, TokenPredictor, check_tokenizer
 from otflam.tokenizer import MotionAutoencoder, code_weights
 
 LEAST = 16
