@@ -27,7 +27,7 @@ from otflam.policy.clone import Actor, load_clone
 from otflam.policy.config import ActionDecoderConfig
 from otflam.policy.decode import Pairs, labelled_pairs, said_by, train_decoder
 from otflam.policy.spaces import ActionSpace
-from otflam.policy.train import Splits, Task, train_agent, train_reference
+from otflam.policy.train import AgentPlan, Splits, train_agent, train_reference
 from otflam.presets import get_preset
 
 TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
@@ -49,8 +49,8 @@ def train(store: Store, out: Path, seed: int) -> Path:
     return out
 
 
-def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> Task:
-    return Task(store, labels, TINY.policy.seeded(seed), CPU, out)
+def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> AgentPlan:
+    return AgentPlan(store, labels, TINY.policy.seeded(seed), CPU, out)
 
 
 def test_decoders_are_watched_where_nothing_is_reported(store: Store, tmp_path: Path) -> None:

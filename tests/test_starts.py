@@ -15,7 +15,7 @@ from otflam.envs.rollout import episode_seed, play_episode, play_together
 from otflam.envs.suite import ControlEnv
 from otflam.evaluate.control import Stretches, bound_returns, play, start_metrics, start_returns
 from otflam.policy.agent import load_agent
-from otflam.policy.train import Task, train_reference
+from otflam.policy.train import AgentPlan, train_reference
 from otflam.presets import get_preset
 
 
@@ -23,7 +23,7 @@ from otflam.presets import get_preset
 def agent(noisy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("starts") / "agent"
     train_reference(
-        Task(noisy_store, 2, get_preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
+        AgentPlan(noisy_store, 2, get_preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
     )
     return out
 

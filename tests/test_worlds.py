@@ -15,6 +15,7 @@ import pytest
 
 from otflam import cli
 from otflam.core.errors import UserError
+from otflam.core.progress import Progress
 from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
@@ -31,7 +32,7 @@ from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
 from otflam.policy.config import PolicyConfig
 from otflam.policy.spaces import ActionSpace
-from otflam.policy.train import Task, train_agent, train_reference
+from otflam.policy.train import AgentPlan, train_agent, train_reference
 from otflam.presets import get_preset
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-world" / "src"
@@ -69,8 +70,8 @@ def lam(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def task(store: Store, out: Path, config: PolicyConfig = TINY.policy) -> Task:
-    return Task(store, 2, config.seeded(0), CPU, out)
+def task(store: Store, out: Path, config: PolicyConfig = TINY.policy) -> AgentPlan:
+    return AgentPlan(store, 2, config.seeded(0), CPU, out)
 
 
 class Change:
@@ -109,13 +110,14 @@ def test_collecting_is_the_same_with_any_number_of_workers_and_when_interrupted(
     assert files(collect_episodes(PLAN, tmp_path / "two", workers=2).path) == files(store.path)
     ticks: list[int] = []
 
-    def stop(count: int) -> None:
-        ticks.append(count)
-        if len(ticks) == 30:
-            raise KeyboardInterrupt
+    class Stop(Progress):
+        def advance(self, count: int = 1) -> None:
+            ticks.append(count)
+            if len(ticks) == 30:
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        collect_episodes(PLAN, tmp_path / "parts", workers=1, on_frames=stop)
+        collect_episodes(PLAN, tmp_path / "parts", workers=1, progress=Stop())
     assert not (tmp_path / "parts" / "meta.json").exists()
     assert files(collect_episodes(PLAN, tmp_path / "parts", workers=1).path) == files(store.path)
 
@@ -172,7 +174,7 @@ def test_imported_choices_are_learned_in_every_way(tmp_path: Path) -> None:
         writer.append(index, {"frames": frames, "actions": buttons}, {})
     data, decoder = writer.finish({}, 4), dataclasses.replace(TINY.policy.decoder, discrete=3)
     for kind in ("labels-only", "idm"):
-        made = Task(data, 1, dataclasses.replace(TINY.policy, decoder=decoder), CPU, tmp_path / kind)
+        made = AgentPlan(data, 1, dataclasses.replace(TINY.policy, decoder=decoder), CPU, tmp_path / kind)
         assert train_reference(made, kind).choices == load_agent(tmp_path / kind).choices == 3
 
 

@@ -13,24 +13,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from otflam.core.errors import UserError
 from otflam.core.progress import SILENT, Progress
 
-T = TypeVar("T")
 POLL_SECONDS = 0.2
 
 _worker: Any = None
-_told = SILENT
+_progress = SILENT
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 CLUSTER_POLL_SECONDS = 0.5
 LARGEST_ARRAY = 1000
 """Jobs in an array; SLURM's own default allows no more."""
 
 
-class Ticks(Progress):
+class SharedProgress(Progress):
     """Counts, for the parent, what a worker process gets done."""
 
     def __init__(self, ticks: Any) -> None:
@@ -78,7 +78,7 @@ def run_jobs(
         if deaf is not None:
             signal.signal(signal.SIGINT, deaf)
         while pending:
-            with interrupted_later():  # between the locks of all futures an interrupt would leave some held for ever
+            with delay_interrupts():  # between the locks of all futures an interrupt would leave some held for ever
                 finished, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
             progress.advance(ticks.value - reported)
             reported = ticks.value
@@ -95,11 +95,11 @@ def run_jobs(
 
 
 def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> None:
-    global _worker, _told
+    global _worker, _progress
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a forked worker has the parent's handler, which would complain
     threading.Thread(target=_follow_parent, daemon=True).start()
-    _told = Ticks(ticks)
+    _progress = SharedProgress(ticks)
     try:
         _worker = make_worker(*arguments)
     except UserError as error:  # told by the first job: an error here would only break the pool
@@ -117,7 +117,7 @@ def _follow_parent() -> None:
 def _work(job: int) -> tuple[int, Any]:
     if isinstance(_worker, UserError):
         raise _worker
-    return job, _worker(job, _told)
+    return job, _worker(job, _progress)
 
 
 def in_main_thread() -> bool:
@@ -125,7 +125,7 @@ def in_main_thread() -> bool:
 
 
 @contextlib.contextmanager
-def interrupted_later() -> Generator[None]:
+def delay_interrupts() -> Generator[None]:
     """Hold Ctrl-C and SIGTERM back until the end: where C calls Python back, what they raise would be lost."""
     if not in_main_thread():  # signals are never heard there
         yield
@@ -201,7 +201,7 @@ def submit_jobs(
     numbers = list(jobs)
     if not numbers:
         return
-    remote, pending = Remote(make_worker, arguments), {}
+    remote, pending = partial(_work_there, make_worker, arguments), {}
     try:
         for first in range(0, len(numbers), LARGEST_ARRAY):
             part = numbers[first : first + LARGEST_ARRAY]
@@ -217,15 +217,9 @@ def submit_jobs(
             job.cancel(check=False)
 
 
-@dataclass(frozen=True)
-class Remote:
-    """A worker that is made where the job runs."""
-
-    make_worker: Callable[..., Any]
-    arguments: tuple
-
-    def __call__(self, job: int) -> Any:
-        return self.make_worker(*self.arguments)(job, SILENT)
+def _work_there(make_worker: Callable[..., Any], arguments: tuple, job: int) -> Any:
+    """Make a worker where the job runs."""
+    return make_worker(*arguments)(job, SILENT)
 
 
 def outcome(job: Any, logs: Path) -> Any:

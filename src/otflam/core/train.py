@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from otflam.core.batch import Terms
 from otflam.core.config import to_json, versions
-from otflam.core.errors import UserError
+from otflam.core.errors import UserError, first_line
 from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.progress import SILENT, Progress
-from otflam.core.release import first_line, first_not_finite, save_weights
+from otflam.core.release import first_not_finite, save_weights
 from otflam.core.run import Run
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 
@@ -222,7 +222,7 @@ def together() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def leave() -> None:
+def leave_process_group() -> None:
     """Go on alone: what one process looks at after a training must not wait for the others, which have ended."""
     if together():
         dist.destroy_process_group()

@@ -20,9 +20,9 @@ from otflam.data.decoding import (
 from otflam.data.derived import (
     derive as derive,
     derived_stores as derived_stores,
+    describe_rows as describe_rows,
     find_derived as find_derived,
     known_rows as known_rows,
-    tell_rows as tell_rows,
 )
 from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist

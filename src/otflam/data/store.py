@@ -25,16 +25,16 @@ from otflam.core import HEADER, SILENT, Column, Progress, UserError, read_json
 
 FORMAT, VERSION = "otflam-store", 1
 CHUNK = 1 << 24
-SAMPLED = 1 << 25
+CHECKED_BYTES = 1 << 25
 """Bytes of a column that are compared with their checksums when it is opened."""
-SAMPLES = 256
+CHECKED_EPISODES = 256
 """Episodes of a column, at most, that are."""
 HASH = re.compile(r"[0-9a-f]{32}")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 """Names of columns: they are names of files, and must not lead out of their folder."""
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES += ("float16", "float32", "float64")
-MOST = 1 << 40
+ROW_LIMIT = 1 << 40
 """Rows of a store and bytes of a row stay below this."""
 FACTS = {"episode": int, "seed": int, "policy": str, "source": str, "motion_name": str}
 NUMBERS = ("return", "fps")
@@ -124,10 +124,10 @@ class Store:
     def _sample(self, column: str) -> None:
         """Compare some episodes of a column with their checksums, others each time: all of them where it is small."""
         others = np.random.default_rng().permutation(len(self) - 1)  # a generator of its own: no training's changes
-        order = np.array([len(self) - 1, *others[:SAMPLES]])  # the end is what a broken copy lacks
+        order = np.array([len(self) - 1, *others[:CHECKED_EPISODES]])  # the end is what a broken copy lacks
         sizes = self.lengths[order] * self.columns[column].row_bytes
-        order, sizes = order[sizes <= SAMPLED], sizes[sizes <= SAMPLED]
-        for index in order[np.cumsum(sizes) <= SAMPLED]:
+        order, sizes = order[sizes <= CHECKED_BYTES], sizes[sizes <= CHECKED_BYTES]
+        for index in order[np.cumsum(sizes) <= CHECKED_BYTES]:
             self._check(int(index), column)
 
     def _check(self, index: int, column: str) -> None:
@@ -202,14 +202,14 @@ def _fits(dtype: str, shape: list[Any]) -> bool:
     for side in shape:  # not numpy's product, which overflows in silence
         size *= side
     try:
-        return len(Column(dtype, tuple(shape)).header(MOST)) == HEADER and size < MOST
+        return len(Column(dtype, tuple(shape)).header(ROW_LIMIT)) == HEADER and size < ROW_LIMIT
     except ValueError:
         return False
 
 
 def is_count(value: Any) -> bool:
     """Whether a JSON value can be a number of rows or of an episode."""
-    return type(value) is int and 0 <= value < MOST
+    return type(value) is int and 0 <= value < ROW_LIMIT
 
 
 def check_part(part: Any, columns: Mapping[str, Column], where: str, cure: str = CURE) -> None:
@@ -246,7 +246,7 @@ def read_places(
     if len(torn):
         first, second = order[torn[0]], order[torn[0] + 1]
         raise UserError(f"{file}: episodes {first} and {second} lie in the same rows", cure)
-    if not lengths.any() or (starts + lengths).max() >= MOST:
+    if not lengths.any() or (starts + lengths).max() >= ROW_LIMIT:
         raise UserError(f"{file}: the episodes have {(starts + lengths).max()} rows", cure)
     return starts, lengths
 

@@ -16,7 +16,7 @@ from otflam.core import (
     LOCK,
     READ_ONLY,
     UserError,
-    clear_torn,
+    clear_temporary,
     disk_errors,
     lock_folder,
     parse_json,
@@ -98,7 +98,7 @@ class StoreWriter:
         if lock:
             weakref.finalize(self, os.close, lock_folder(self.path))
             self._refuse_finished()  # now for sure: another writer may just have finished
-            clear_torn(self.path)
+            clear_temporary(self.path)
         if (self.path / "plan.json").exists():
             self._refuse_others()
         elif any(entry.name != LOCK for entry in self.path.iterdir()):

@@ -37,8 +37,8 @@ class Actor(nn.Module):
         )
 
     def forward(self, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        mean, spread = self.body(observation).chunk(2, -1)
-        log_std = -5 + 3.5 * (spread.tanh() + 1)  # keeps the standard deviation between e^-5 and e^2
+        mean, raw_std = self.body(observation).chunk(2, -1)
+        log_std = -5 + 3.5 * (raw_std.tanh() + 1)  # keeps the standard deviation between e^-5 and e^2
         raw = mean + log_std.exp() * noise
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         log_prob = log_prob - 2 * (math.log(2) - raw - F.softplus(-2 * raw))  # log det of tanh, stable form
@@ -191,7 +191,7 @@ class SAC:
             (linear.weight.detach().double().numpy(), linear.bias.detach().double().numpy()) for linear in linears
         ]
         actions = self.envs[0].action_size
-        layers[-1] = (layers[-1][0][:actions], layers[-1][1][:actions])  # the other half is the spread
+        layers[-1] = (layers[-1][0][:actions], layers[-1][1][:actions])  # the other half is the deviation
         return Expert(self.mean.double().numpy(), self.std.double().numpy(), tuple(layers), "relu", squash=True)
 
     def evaluate(self, episodes: int) -> list[float]:

@@ -5,7 +5,9 @@ Controls stand beside every latent: what three frames tell without any model (th
 the headline is the gain over it), what the model itself knows of the present, the latent of a future that never comes,
 and the raw motion. The episodes have action noise, which no state predicts.
 
-Axes: n transitions, f features, a actions.
+Distractors are to be read as little as can be: then latents know whose action it was.
+
+Axes: n transitions, t time steps, f features, a actions.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ WIDTH = 256
 """Numbers of the control rows: as many as the widest latents have."""
 SAMPLE = 2048
 """Unlabelled transitions, at most, that decide which directions of the present are kept."""
-PART = 64
+SAMPLE_BATCH = 64
 """So many of them at a time: a backbone that runs on the way needs much memory."""
 ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
-STACK = (-2, -1, 0)
+STATE_OFFSETS = (-2, -1, 0)
 """Frames of the state-only row."""
 Table = Float[np.ndarray, "_ _"]
 """A row for each transition."""
@@ -100,14 +102,14 @@ def aligned_columns(
 
 def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progress: Progress = SILENT) -> Store:
     """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
-    seen = Clips(store, STACK, (), unlabelled, pad=True)
+    seen = Clips(store, STATE_OFFSETS, (), unlabelled, pad=True)
 
     @cache
     def basis() -> tuple[Tensor, Tensor]:
         return principal_axes(torch.cat([small_stack(part) for part in sample(seen)]), WIDTH)
 
     def compute(index: int) -> np.ndarray:
-        clips = Clips(store, STACK, (), [index], pad=True)
+        clips = Clips(store, STATE_OFFSETS, (), [index], pad=True)
         mean, axes = basis()
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
@@ -117,17 +119,17 @@ def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progres
 
 def sampled(clips: Clips) -> int:
     """How many transitions decide: each once, but for what fills the last part."""
-    return PART * math.ceil(min(SAMPLE, len(clips)) / PART)
+    return SAMPLE_BATCH * math.ceil(min(SAMPLE, len(clips)) / SAMPLE_BATCH)
 
 
 def sample(clips: Clips) -> Iterator[Batch]:
     """The transitions that decide, part by part."""
-    return (clips.batch(PART, 0, number) for number in range(sampled(clips) // PART))
+    return (clips.batch(SAMPLE_BATCH, 0, number) for number in range(sampled(clips) // SAMPLE_BATCH))
 
 
 def small_stack(batch: Batch) -> Float[Tensor, "n f"]:
     """Three grey frames at half their size."""
-    grey = torch.cat([batch.images(offset).mean(1, keepdim=True) for offset in STACK], 1)
+    grey = torch.cat([batch.images(offset).mean(1, keepdim=True) for offset in STATE_OFFSETS], 1)
     return F.avg_pool2d(grey, 2).flatten(1)
 
 
@@ -182,8 +184,8 @@ def r2_score(guess: Table, truth: Table) -> float:
 
     Not a number where nothing varies, e.g. a background that never turns around.
     """
-    spread = np.square(truth - truth.mean(0)).sum()
-    return float(1 - np.square(guess - truth).sum() / spread) if spread else float("nan")
+    total = np.square(truth - truth.mean(0)).sum()
+    return float(1 - np.square(guess - truth).sum() / total) if total else float("nan")
 
 
 def ridge_guess(inputs: list[Table], outputs: list[Table], unseen: Table) -> Table:

@@ -53,7 +53,7 @@ EVALUATION, VALIDATION = 1000, 2000
 _open_worlds: dict[World, list[Environment]] = {}
 """Opening one takes as long as some hundred steps in it; those of one world at a time are kept."""
 STARTS_VERSION = 1
-FIRST = 10
+FIRST_START = 10
 """Where in an episode the first begins; the next begins where it ends."""
 
 
@@ -166,10 +166,10 @@ class Stretches:
     def times(self, store: Store) -> range:
         """When stretches begin: as many as fit into the shortest episode, one after the other."""
         shortest = int(store.lengths[list(self.episodes)].min())
-        found = range(FIRST, shortest - self.steps + 1, self.steps)
+        found = range(FIRST_START, shortest - self.steps + 1, self.steps)
         if not found:
             raise UserError(
-                f"{self.data} has episodes of {shortest} steps", f"returns from starts need {FIRST + self.steps}"
+                f"{self.data} has episodes of {shortest} steps", f"returns from starts need {FIRST_START + self.steps}"
             )
         return found
 

@@ -153,7 +153,7 @@ def expected_clip(
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class ReadTarget:
     """What is to be read: a column of a data set, or one derived from it."""
 
     name: str
@@ -168,20 +168,20 @@ def scored(name: str, guess: Table, truths: list[Table]) -> dict[str, float | li
     """R² of guesses for held-out episodes, and its interval over them."""
     truth = np.concatenate(truths)
     edges = np.cumsum([len(part) for part in truths])[:-1]
-    errors, spreads = (
+    errors, totals = (
         [float(np.square(part).sum()) for part in np.split(gaps, edges)]
         for gaps in (guess - truth, truth - truth.mean(0))
     )
-    return {name: r2_score(guess, truth), f"{name}_interval": list(r2_interval(errors, spreads))}
+    return {name: r2_score(guess, truth), f"{name}_interval": list(r2_interval(errors, totals))}
 
 
 def read_ceilings(
     store: Store, splits: Splits, probes: Episodes, config: PolicyConfig, hardware: Hardware, folder: Path
 ) -> dict[str, float | list[float]]:
     """Ceilings of what can be read of actions and of their innovation, for held-out episodes."""
-    wanted = [("action", Known(ACTIONS, store))]
+    wanted = [("action", ReadTarget(ACTIONS, store))]
     if (column := innovation_column(store)) is not None:
-        wanted.append(("innovation", Known(INNOVATION, column)))
+        wanted.append(("innovation", ReadTarget(INNOVATION, column)))
     found: dict[str, float | list[float]] = {}
     for kind, known in wanted:
         found |= from_states(kind, known, store, splits.pool, probes, config)
@@ -213,11 +213,11 @@ def both_scored(
     rows, space = np.concatenate(unseen), LatentSpace.of(np.concatenate(outputs))
     guess, _, _ = mlp_guess(space, inputs, outputs, rows, np.concatenate(truths), train)
     linear = scored(f"{kind}_r2{source}", ridge_guess(inputs, outputs, rows), truths)
-    return linear | scored(f"{kind}_mlp_r2{source}", in_units(space, guess), truths)
+    return linear | scored(f"{kind}_mlp_r2{source}", unscaled(space, guess), truths)
 
 
 def from_states(
-    kind: str, known: Known, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
+    kind: str, known: ReadTarget, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
 ) -> dict[str, float | list[float]]:
     """Read from the true states before and after an action, with all labels of the pool."""
     inputs, unseen = (
@@ -230,7 +230,7 @@ def from_states(
 
 def from_frames(
     kind: str,
-    known: Known,
+    known: ReadTarget,
     store: Store,
     splits: Splits,
     probes: Episodes,
@@ -248,10 +248,10 @@ def from_frames(
     guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in long])
     space = network.cpu().space
     if isinstance(space, LatentSpace):
-        guess = in_units(space, guess)
+        guess = unscaled(space, guess)
     return scored(f"{kind}_r2_frames", guess, known.of(probes, SEEN_AHEAD))
 
 
-def in_units(space: LatentSpace, guess: Table) -> Table:
+def unscaled(space: LatentSpace, guess: Table) -> Table:
     """Guesses on the common scale of a network, in the units of what was to be read."""
     return (torch.from_numpy(guess) * space.scale + space.mean).numpy()

@@ -92,7 +92,7 @@ class Earned(Estimate):
         return Earned(factor * self.mean, factor * self.half, self.count, seeds)
 
     def __str__(self) -> str:
-        return self.told(1)
+        return self.text(1)
 
 
 def earned(records: Records) -> Earned:

@@ -7,7 +7,7 @@ from otflam.lam.features import (
     store_features as store_features,
 )
 from otflam.lam.flam.model import IMAGINED as IMAGINED, Flam as Flam
-from otflam.lam.health import HELD_OUT as HELD_OUT, MATTERS as MATTERS
+from otflam.lam.health import HELD_OUT as HELD_OUT, LEAST_GAIN as LEAST_GAIN
 from otflam.lam.hilam.model import Hilam as Hilam
 from otflam.lam.imgfocus import NAME as NAME, prepare as prepare
 from otflam.lam.label import (

@@ -34,10 +34,10 @@ from otflam.policy.loading import load as load
 from otflam.policy.spaces import ActionSpace as ActionSpace, LatentSpace as LatentSpace
 from otflam.policy.train import (
     SEEN_AHEAD as SEEN_AHEAD,
+    AgentPlan as AgentPlan,
     Episodes as Episodes,
     Grounding as Grounding,
     Splits as Splits,
-    Task as Task,
     clone_key as clone_key,
     train_agent as train_agent,
     train_reference as train_reference,

@@ -122,4 +122,4 @@ def judge_pipeline(records: Records, task: str) -> Verdict:
 
 
 def percent(share: Earned) -> str:
-    return f"{share.times(100.0).told(0)} %"
+    return f"{share.times(100.0).text(0)} %"

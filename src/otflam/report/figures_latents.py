@@ -25,14 +25,14 @@ from otflam.evaluate import (
     values,
     world_of,
 )
-from otflam.lam import MATTERS
+from otflam.lam import LEAST_GAIN
 from otflam.report.canvas import Sketch, counted, legend_below
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, place_of, tint, weight_of
 
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
 """What the action can be read from without any latent."""
-LEAST = 100 * MATTERS
+LEAST = 100 * LEAST_GAIN
 """Per cent by which a healthy model's error must lie below that with another transition's latent."""
 
 

@@ -121,7 +121,7 @@ def _draw_references(axis: Axes, references: dict[str, Earned], expert: Earned |
     ):
         colour, (name, style) = colour_of(method), LINES[method]
         axis.axhline(height * top, color=colour, linewidth=1.3, linestyle=style, zorder=3)
-        told = f"{name} {value.told(0)}" + (" (out of scale)" if method == "expert" else "")
+        told = f"{name} {value.text(0)}" + (" (out of scale)" if method == "expert" else "")
         axis.text(1.01, place, told, transform=axis.transAxes, va="center", color=hexed(INK), fontsize=8)
 
 

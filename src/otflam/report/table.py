@@ -86,7 +86,7 @@ def escape(entry: str) -> str:
 def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
     """An entry: mean ± half of the 95 % interval over seeds, or a single value."""
     found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
-    return NONE if found is None else found.told(digits)
+    return NONE if found is None else found.text(digits)
 
 
 def told(value: Estimate | None, digits: int, sign: bool = False) -> str:

@@ -115,15 +115,15 @@ def frame_clips(
 
 def load_frame_tokenizer(folder: Path) -> FrameTokenizer:
     """A trained tokenizer of frames, ready to encode."""
-    told = read_release(folder, FRAMES_KIND)["model"]
-    config = from_json(FrameTokenizerConfig, told, f"{folder / 'config.json'}: model")
+    config_json = read_release(folder, FRAMES_KIND)["model"]
+    config = from_json(FrameTokenizerConfig, config_json, f"{folder / 'config.json'}: model")
     return load_model(partial(FrameTokenizer, config), folder).eval()
 
 
 @torch.inference_mode()
 def frame_error(tokenizer: FrameTokenizer, clips: Clips, count: int) -> float | None:
     """Squared error of redrawn frames over their variance, on evenly spaced ones; none if all are of one colour."""
-    chosen = np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
+    chosen = clips.evenly_spaced(count)
     error = total = squares = elements = 0.0
     for rows in np.array_split(chosen, -(-len(chosen) // 64)):
         images = clips.gather(rows).images(0)

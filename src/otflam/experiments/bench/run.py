@@ -20,12 +20,7 @@ from otflam.core import read_json, require_name, write_json
 from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
 from otflam.envs import Quality, make
 from otflam.experiments.bench.demo import demo_minutes, demo_peak_gb
-from otflam.experiments.bench.lam import (
-    dino_features_stored,
-    lapo_over_plain_loop,
-    loader_share,
-    pixel_codes_stored,
-)
+from otflam.experiments.bench.lam import dino_features_stored, lapo_over_plain_loop, loader_share, pixel_codes_stored
 from otflam.experiments.bench.policy import (
     clone_latents_stored,
     clone_minutes,

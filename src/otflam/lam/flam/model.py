@@ -18,10 +18,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core import (
-    CODE_SIZED,
+    CODE_DEVIATION,
     IMPALA,
-    NEAR_ZERO,
-    SHARPENED,
+    QUERY_GAIN,
+    SMALL_DEVIATION,
     Attention,
     Batch,
     Block,
@@ -40,11 +40,11 @@ IMAGINED = "imagined"
 """A column of features that were predicted, in place of those of frames."""
 CODES = 16
 """Codes of the discrete bottleneck."""
-QUIET = -4.0
+START_LOGVAR = -4.0
 """Logarithm of the variance that actions start with: as noise they would be unlearned before they could be of use."""
-IN_USE = 0.01
+LEAST_USED_SHARE = 0.01
 """Least share of all places that a slot in use owns."""
-LEAST = 1e-6
+SHARE_FLOOR = 1e-6
 """Added to the share of every slot, so that one which owns nothing has a mean."""
 
 
@@ -66,7 +66,7 @@ class Flam(LAM):
         self.tokenizer = tokenizer.requires_grad_(False).eval()
         sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.places = nn.Parameter(CODE_SIZED * torch.randn(places, config.dim))
+        self.places = nn.Parameter(CODE_DEVIATION * torch.randn(places, config.dim))
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
@@ -75,7 +75,7 @@ class Flam(LAM):
         self.next_slot = nn.Linear(config.dim, config.dim)
         self.seat = nn.Linear(2 * config.dim, config.dim)
         self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.redraw_places = nn.Parameter(NEAR_ZERO * torch.randn(places, config.dim))
+        self.redraw_places = nn.Parameter(SMALL_DEVIATION * torch.randn(places, config.dim))
         self.mix = Consult(*sizes)
         last = nn.Linear(config.dim, width)
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), last)
@@ -83,8 +83,8 @@ class Flam(LAM):
         # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
         start_orthogonal(self, but=tokenizer)
         with torch.no_grad():
-            self.factorise.share_out.query.weight.mul_(SHARPENED)
-            self.actions.bias[self.action :] = QUIET
+            self.factorise.share_out.query.weight.mul_(QUERY_GAIN)
+            self.actions.bias[self.action :] = START_LOGVAR
             last.weight.zero_()  # the first prediction is that nothing changes
 
     @classmethod
@@ -190,7 +190,7 @@ class Flam(LAM):
         losses = {"next": torch.stack(errors).mean(), "kl": grown * kl, "commit": commit}
         with torch.no_grad():
             owned = seen.shares.mean((0, 1, 3))
-            metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > IN_USE).float().sum()}
+            metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > LEAST_USED_SHARE).float().sum()}
         return Terms(losses, metrics | latent_stats(mean.flatten(1)))
 
     def squeeze(self, mean: Float[Tensor, "n k a"], logvar: Float[Tensor, "n k a"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -208,7 +208,7 @@ class Flam(LAM):
 
     def inner_health(self, seen: Seen) -> dict[str, float]:
         owned = seen.shares[:, -2].mean((0, 2))
-        used = float((owned > IN_USE).sum())
+        used = float((owned > LEAST_USED_SHARE).sum())
         return {"slots": float(self.config.slots), "slots_used": used, "smallest_slot": float(owned.min())}
 
 
@@ -236,7 +236,7 @@ class SlotAttention(nn.Module):
         for _ in range(self.rounds):
             query = self.query(self.slot_norm(slots))
             shares = (query @ key.mT / key.shape[-1] ** 0.5).softmax(1)
-            mean = (shares + LEAST) / (shares + LEAST).sum(-1, keepdim=True)
+            mean = (shares + SHARE_FLOOR) / (shares + SHARE_FLOOR).sum(-1, keepdim=True)
             moved = self.update((mean @ value).flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
             slots = moved + self.think(self.think_norm(moved))
         return slots, shares
@@ -248,7 +248,7 @@ class Factorizer(nn.Module):
     def __init__(self, dim: int, slots: int, heads: int, mlp: int, blocks: int, rounds: int, frames: int) -> None:
         super().__init__()
         self.share_out = SlotAttention(dim, slots, mlp, rounds)
-        self.times = nn.Parameter(NEAR_ZERO * torch.randn(frames, dim))
+        self.times = nn.Parameter(SMALL_DEVIATION * torch.randn(frames, dim))
         self.remember = nn.Sequential(*(Block(dim, heads, mlp, 0.0, causal=True) for _ in range(blocks)))
 
     def forward(self, places: Float[Tensor, "b t p d"]) -> tuple[Float[Tensor, "b t k d"], Float[Tensor, "b t k p"]]:

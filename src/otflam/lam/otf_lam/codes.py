@@ -8,7 +8,7 @@ Axes: b transitions, p patches, n tokens, s state features, c code features, l q
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from einops import rearrange
@@ -16,9 +16,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from otflam.core import (
-    CODE_SIZED,
-    NEAR_ZERO,
-    SHARPENED,
+    CODE_DEVIATION,
+    QUERY_GAIN,
+    SMALL_DEVIATION,
     Attention,
     Batch,
     Block,
@@ -35,15 +35,11 @@ from otflam.tokenizer import MotionAutoencoder, code_weights, encode_with
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
 
 
-@runtime_checkable
-class OverCodes(Protocol):
-    """What a code-reading model has seen, whatever else that is."""
-
-    @property
-    def codes(self) -> Int64[Tensor, "b p"]: ...
-
-    @property
-    def state(self) -> Float[Tensor, "b n s"]: ...
+class Seen(NamedTuple):
+    codes: Int64[Tensor, "b p"]
+    state: Float[Tensor, "b n s"]
+    frame: Float[Tensor, "b c h w"] | None = None
+    """The current one, for a method that predicts its change."""
 
 
 class CodeLAM(LAM):
@@ -66,7 +62,7 @@ class CodeLAM(LAM):
     def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
         return {"codes": encode_with(store, self.tokenizer, key, progress.part("codes"))}
 
-    def codes_used(self, batch: Batch, seen: OverCodes) -> Tensor:
+    def codes_used(self, batch: Batch, seen: Seen) -> Tensor:
         return code_weights(seen.codes, self.tokenizer.config.codebook.codes).mean(0)
 
     def codes(self, batch: Batch) -> Tensor:
@@ -76,10 +72,10 @@ class CodeLAM(LAM):
         with torch.no_grad():
             return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
 
-    def present(self, seen: OverCodes) -> Tensor:
+    def present(self, seen: Seen) -> Tensor:
         return seen.state
 
-    def infer_latent(self, seen: OverCodes) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         vectors = self.tokenizer.codebook.vectors[seen.codes]
         return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 
@@ -107,8 +103,8 @@ def check_tokenizer(config: OTFConfig, parts: Parts) -> MotionAutoencoder:
 class ActionAbstraction(nn.Module):
     def __init__(self, config: AbstractionConfig, state: int, code: int, tokens: int) -> None:
         super().__init__()
-        self.places = nn.Parameter(CODE_SIZED * torch.randn(tokens, config.dim))
-        self.queries = nn.Parameter(NEAR_ZERO * torch.randn(config.queries, config.dim))
+        self.places = nn.Parameter(CODE_DEVIATION * torch.randn(tokens, config.dim))
+        self.queries = nn.Parameter(SMALL_DEVIATION * torch.randn(config.queries, config.dim))
         width = state + code + config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
         self.query_norm, self.token_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
@@ -122,7 +118,7 @@ class ActionAbstraction(nn.Module):
         # tokens, and in thousands of steps the latent used one direction (docs/log.md).
         start_orthogonal(self)
         with torch.no_grad():
-            self.read.query.weight.mul_(SHARPENED)
+            self.read.query.weight.mul_(QUERY_GAIN)
 
     def forward(self, state: Float[Tensor, "b n s"], code: Float[Tensor, "b n c"]) -> Float[Tensor, "b d"]:
         places = self.places.expand(len(state), -1, -1)
@@ -144,7 +140,7 @@ class TokenPredictor(nn.Module):
         super().__init__()
         self.enter = nn.Sequential(nn.LayerNorm(state), nn.Linear(state, config.dim))
         self.act = nn.Linear(latent, config.dim)
-        self.places = nn.Parameter(NEAR_ZERO * torch.randn(1 + tokens, config.dim))
+        self.places = nn.Parameter(SMALL_DEVIATION * torch.randn(1 + tokens, config.dim))
         self.layers = nn.ModuleList(
             Block(config.dim, config.heads, config.mlp, config.dropout) for _ in range(config.depth)
         )
