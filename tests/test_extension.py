@@ -10,12 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import otflam
 from otflam.core.errors import UserError
+from otflam.core.training import Hardware
+from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.evaluate.extractors import load_extractor
 from otflam.lam.method import METHODS, Method, register_method
+from otflam.lam.train import train_lam
+from otflam.tokenizer.build import train_tokenizer
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-method"
 EXTRACTOR = """
@@ -62,6 +67,27 @@ def test_a_package_adds_a_method(installed: dict[str, str], square_store: Store,
     assert run(installed, code=code) == "ChangeLAM (0, 2)\n"
     plan = "import otflam; print('change-lam' in otflam.get_preset('tiny').lam)"
     assert run(installed, code=plan) == "True\n"
+
+
+@pytest.mark.parametrize("method", ["lapo-128", "otf-lam-pixel"])
+def test_clips_of_a_torch_dataset_train_a_model(method: str, square_store: Store, tmp_path: Path) -> None:
+    """To the same bits as the store they come from; what is frozen looks at them in every step."""
+    size, cpu, base = METHODS[method].sizes["tiny"], Hardware(accelerator="cpu"), None
+    if METHODS[method].base is not None:
+        base, tiny = tmp_path / "base", otflam.get_preset("tiny")
+        train_tokenizer(square_store, [0, 1], tiny.tokenizer, tiny.tokenizer_training, cpu, base)
+    split = ([0, 1], [2, 3])
+    stored = train_lam(method, square_store, split, size.model, size.train, cpu, tmp_path / "store", base)
+    clips = [Clips(square_store, stored.training_offsets, (), part) for part in split]
+    plain = [[clip["frames"].numpy() for clip in part] for part in clips]
+    for name, datasets in {"clips": tuple(clips), "lists": tuple(plain)}.items():
+        model = otflam.train_on_dataset(method, datasets, size.model, size.train, tmp_path / name, cpu, base)
+        for key, tensor in stored.state_dict().items():
+            torch.testing.assert_close(model.state_dict()[key], tensor, rtol=1e-5, atol=1e-6)
+    assert otflam.load(tmp_path / "lists").infer(square_store.episode(2, "frames")[:8]).isfinite().all()
+    for wrong, problem in ((np.zeros((2, 64, 64, 3), np.float32), "float32"), (np.zeros((64, 64, 3)), "no clip")):
+        with pytest.raises(UserError, match=problem):
+            otflam.train_on_dataset(method, ([wrong], [wrong]), size.model, size.train, tmp_path / "no", cpu, base)
 
 
 def test_names_are_taken_once() -> None:

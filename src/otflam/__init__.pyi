@@ -14,6 +14,7 @@ from otflam.lam import (
     Method as Method,
     Size as Size,
     register_method as register_method,
+    train_on_dataset as train_on_dataset,
 )
 from otflam.policy import Agent as Agent, load as load, load_agent as load_agent
 from otflam.presets import get_preset as get_preset

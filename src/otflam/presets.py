@@ -186,6 +186,7 @@ LAPTOP = Preset(
         "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
         "lapo-256": {8: 3400, 32: 1500},
         "otf-lam-pixel": {8: 3400, 32: 1500},
+        "otf-lam-dino": {8: 3400, 32: 3400},
         "labels-only": {8: 1500, 32: 1500},
     },
 )

@@ -63,7 +63,9 @@ def clip_batches(frames: np.ndarray | Tensor, offsets: tuple[int, ...]) -> Itera
     kind = str(frames.dtype).removeprefix("torch.")
     if kind != "uint8":
         raise UserError(f"frames of type {kind}", "give bytes from 0 to 255 (uint8): a fraction would be cut to 0")
-    whole = torch.from_numpy(np.ascontiguousarray(frames)) if isinstance(frames, np.ndarray) else frames
+    if isinstance(frames, np.ndarray):  # torch warns of arrays that cannot be written, such as those of a store
+        frames = np.require(frames, requirements=["C", "W"])
+    whole = torch.as_tensor(frames)
     if whole.ndim not in (4, 5) or 0 in whole.shape or (whole.ndim == 5 and whole.shape[1] != len(offsets)):
         raise UserError(
             f"frames of shape {list(whole.shape)}",

@@ -1,6 +1,8 @@
 from otflam.data.clips import (
     SHARES as SHARES,
     Clips as Clips,
+    DatasetClips as DatasetClips,
+    RandomBatches as RandomBatches,
     batch_order as batch_order,
     labelled_episodes as labelled_episodes,
     split_episodes as split_episodes,

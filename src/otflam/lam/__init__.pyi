@@ -29,4 +29,4 @@ from otflam.lam.method import (
 )
 from otflam.lam.model import LAM as LAM, Parts as Parts
 from otflam.lam.otf_lam.codes import CodeLAM as CodeLAM
-from otflam.lam.train import LAM_VERSION as LAM_VERSION, train_lam as train_lam
+from otflam.lam.train import LAM_VERSION as LAM_VERSION, train_lam as train_lam, train_on_dataset as train_on_dataset

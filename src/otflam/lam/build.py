@@ -10,7 +10,6 @@ from typing import Any
 from torch import nn
 
 from otflam.core import UserError, from_json, load_model, read_release, release_hash, to_json
-from otflam.data import Store
 from otflam.lam.features import Backbone
 from otflam.lam.method import METHODS, ModelConfig, find_method
 from otflam.lam.model import LAM, Parts
@@ -81,12 +80,9 @@ def build_lam(method: str, config: ModelConfig, parts: Parts) -> LAM:
     return find_method(method).load().build(config, parts)
 
 
-def find_parts(method: str, store: Store, base: Path | None, backbone: Backbone | None) -> Parts:
+def find_parts(method: str, frames: Frames, base: Path | None, backbone: Backbone | None) -> Parts:
     """What a model is trained with; `base` is the folder of what it stands on."""
-    if "frames" not in store:
-        raise UserError(f"{store.path} has no frames", "give a data set")
-    height, width, colours = store.columns["frames"].shape
-    parts = Parts((height, width, colours), backbone=backbone, width=None if backbone is None else backbone.width)
+    parts = Parts(frames, backbone=backbone, width=None if backbone is None else backbone.width)
     kind = find_method(method).base
     if base is None or kind is None:
         return parts

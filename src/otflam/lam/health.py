@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from otflam.data import Clips
+from otflam.data import RandomBatches
 from otflam.lam.model import LAM, effective_rank
 
 BATCH, BATCHES, SEED = 64, 16, 12345
@@ -30,7 +30,7 @@ def check_size(trained: int, most: int = BATCHES) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def check_health(model: LAM, clips: Clips, batches: int = BATCHES, size: int = BATCH) -> dict[str, float]:
+def check_health(model: LAM, clips: RandomBatches, batches: int = BATCHES, size: int = BATCH) -> dict[str, float]:
     """Errors with the right latent, with a shuffled one and of copying; how much of its width the latent uses."""
     was_training, device = model.training, next(model.parameters()).device
     model.eval()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
+from torch.utils.data import Dataset
 
 from otflam.core import (
     SILENT,
@@ -22,12 +25,12 @@ from otflam.core import (
     train_into,
     write_json,
 )
-from otflam.data import Clips, Store
+from otflam.data import Clips, DatasetClips, RandomBatches, Store
 from otflam.lam.build import LAM_KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
 from otflam.lam.method import ModelConfig
-from otflam.lam.model import LAM
+from otflam.lam.model import LAM, Parts
 
 LAM_VERSION = 1
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
@@ -50,14 +53,12 @@ def train_lam(
 
     `base` is the folder of the trained model that this one works on, if it does: a tokenizer or a low-level model.
     """
-    parts = find_parts(method, store, base, backbone)
-    fabric = launch(hardware)
-    torch.manual_seed(train.seed)
-    model = build_lam(method, config, parts)
-    used = np.concatenate([np.asarray(episodes) for episodes in split])
-    about = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), "data": store.hash}
-    about |= {"episodes": [[int(index) for index in episodes] for episodes in split], "online": online}
-    about |= describe_parts(method, parts)
+    if "frames" not in store:
+        raise UserError(f"{store.path} has no frames", "give a data set")
+    height, width, colours = store.columns["frames"].shape
+    begun = begin(method, (height, width, colours), config, train, hardware, base, backbone)
+    model, used = begun.model, np.concatenate([np.asarray(episodes) for episodes in split])
+    about = {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
     check_base(base, store, split[1])
@@ -66,10 +67,78 @@ def train_lam(
     def clips(number: int) -> Clips:
         return Clips(store, model.training_offsets, (), split[number], columns)
 
-    def feed() -> Clips:
-        if backbone is not None:
-            backbone.to(fabric.device)
-        columns.update(model.columns(parts, store, used, progress, online))
+    def prepare() -> None:
+        columns.update(model.columns(begun.parts, store, used, progress, online))
+
+    return train_on(begun, clips, out, about | {"online": online}, prepare, progress)
+
+
+def train_on_dataset(
+    method: str,
+    datasets: tuple[Dataset | Sequence[Any], Dataset | Sequence[Any]],
+    config: ModelConfig,
+    train: TrainConfig,
+    out: Path,
+    hardware: Hardware | None = None,
+    base: Path | None = None,
+    backbone: Backbone | None = None,
+    progress: Progress = SILENT,
+) -> LAM:
+    """The same on anyone's torch datasets of clips (data/clips.py::DatasetClips): one to train on, one to watch."""
+    first = datasets[0][0]
+    frames = first["frames"] if isinstance(first, Mapping) else first
+    if getattr(frames, "ndim", 0) != 4:
+        raise UserError("an item of the dataset that is no clip", "give frames [time, height, width, channel] as bytes")
+    height, width, colours = frames.shape[1:]
+    begun = begin(method, (height, width, colours), config, train, hardware or Hardware(), base, backbone)
+    clips = [DatasetClips(dataset, begun.model.training_offsets) for dataset in datasets]
+    about = {"data": clips[0].hash, "episodes": [[], []], "online": True}
+    return train_on(begun, lambda number: clips[number], Path(out), about, lambda: None, progress)
+
+
+class Begun(NamedTuple):
+    """A fresh model and what it is trained with."""
+
+    method: str
+    model: LAM
+    config: ModelConfig
+    train: TrainConfig
+    parts: Parts
+    fabric: Fabric
+
+
+def begin(
+    method: str,
+    frames: tuple[int, int, int],
+    config: ModelConfig,
+    train: TrainConfig,
+    hardware: Hardware,
+    base: Path | None,
+    backbone: Backbone | None,
+) -> Begun:
+    """Build a model on its parts, from the seed of its training."""
+    parts, fabric = find_parts(method, frames, base, backbone), launch(hardware)
+    torch.manual_seed(train.seed)
+    return Begun(method, build_lam(method, config, parts), config, train, parts, fabric)
+
+
+def train_on(
+    begun: Begun,
+    clips: Callable[[int], RandomBatches],
+    out: Path,
+    about: dict[str, Any],
+    prepare: Callable[[], None],
+    progress: Progress,
+) -> LAM:
+    """Train on clips 0 and watch the model's health on clips 1; `prepare` computes what is frozen."""
+    method, model, config, train, parts, fabric = begun
+    facts = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), **about}
+    facts |= describe_parts(method, parts)
+
+    def feed() -> RandomBatches:
+        if parts.backbone is not None:
+            parts.backbone.to(fabric.device)
+        prepare()
         progress.part(f"train {method}", "steps")
         return clips(0)
 
@@ -83,17 +152,18 @@ def train_lam(
             raise UserError("the trained model's predictions are not finite", SMALLER_STEPS)
         write_json(out / "health.json", {**health, "verdict": verdict(health)})
 
-    return train_into(
-        out, about, model, feed, train, fabric, lambda: load_lam(out, backbone)[0], progress, check, finish
-    )
+    def load() -> LAM:
+        return load_lam(out, parts.backbone)[0]
+
+    return train_into(out, facts, model, feed, train, fabric, load, progress, check, finish)
 
 
 def check_base(base: Path | None, store: Store, held: Sequence[int] | np.ndarray) -> None:
     """Refuse a tokenizer or low-level model that has seen the episodes on which this model is to be judged."""
     if base is None:
         return
-    told = read_json(base / "config.json", "give the folder of a trained model")
-    seen = told.get("episodes", [])  # a copy made in Python does not tell
-    seen = seen[0] if told["kind"] == LAM_KIND else seen
-    if told.get("data") == store.hash and not set(seen).isdisjoint(int(index) for index in held):
+    about = read_json(base / "config.json", "give the folder of a trained model")
+    seen = about.get("episodes", [])  # a copy made in Python does not tell
+    seen = seen[0] if about["kind"] == LAM_KIND else seen
+    if about.get("data") == store.hash and not set(seen).isdisjoint(int(index) for index in held):
         raise UserError(f"{base} was trained on episodes that are held out here", "train it with the same --share")

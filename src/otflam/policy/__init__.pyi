@@ -3,7 +3,6 @@ from otflam.policy.agent import (
     Agent as Agent,
     describe_agent as describe_agent,
     load_agent as load_agent,
-    save_agent as save_agent,
 )
 from otflam.policy.clone import (
     ACTIONS as ACTIONS,

@@ -47,6 +47,16 @@ class Agent(nn.Module):
         self.clone, self.decoder, self.about = clone, decoder, about
         self._recent: deque[np.ndarray] = deque(maxlen=clone.actor.config.frames)
 
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Agent:
+        """A saved agent, ready to play."""
+        return load_agent(folder)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write `config.json` and `model.safetensors`, the layout of model hubs."""
+        write_json(Path(folder) / "config.json", self.about)
+        save_weights(self, Path(folder))
+
     @property
     def seen(self) -> int:
         """How many frames it looks at."""
@@ -98,12 +108,6 @@ def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Sto
     if clone.space.discrete:
         facts["discrete"] = clone.space.discrete
     return facts | {"world": world, "actions": actions[0], **more}
-
-
-def save_agent(agent: Agent, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", agent.about)
-    save_weights(agent, folder)
 
 
 def load_agent(folder: str | Path) -> Agent:

@@ -31,7 +31,7 @@ from otflam.core import (
 )
 from otflam.data import SHARES, Clips, Store, labelled_episodes, split_episodes
 from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, load_lam
-from otflam.policy.agent import Agent, describe_agent, load_agent, save_agent
+from otflam.policy.agent import Agent, describe_agent, load_agent
 from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, stack_offsets, train_clone
 from otflam.policy.config import ActionDecoderConfig, PolicyConfig
 from otflam.policy.decode import (
@@ -143,7 +143,7 @@ class AgentPlan:
         config = self.decoder if decoder is not None else None
         facts = describe_agent(clone, config, self.store, made_from=to_json(made_from), **about)
         agent = Agent(clone, decoder, facts)
-        save_agent(agent, self.out)
+        agent.save_pretrained(self.out)
         return agent.eval()
 
     def check_actions(self, what: str) -> None:

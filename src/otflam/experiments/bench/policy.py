@@ -26,7 +26,6 @@ from otflam.policy import (
     Pairs,
     Target,
     describe_agent,
-    save_agent,
 )
 from otflam.presets import get_preset
 
@@ -86,7 +85,7 @@ def evaluation_seconds() -> float:
     clone, config = _clone(), ActionDecoderConfig()
     decoder = ActionDecoder(config, clone.actor.width + LATENT, ActionSpace.of(walker()))
     with tempfile.TemporaryDirectory() as folder:
-        save_agent(Agent(clone, decoder, describe_agent(clone, config, walker())), Path(folder))
+        Agent(clone, decoder, describe_agent(clone, config, walker())).save_pretrained(folder)
         began = time.perf_counter()
         play(Path(folder), World("walker-run"), EVALUATION, 10, 2)
         return time.perf_counter() - began
