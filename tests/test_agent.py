@@ -22,14 +22,12 @@ from otflam.envs.world import World
 from otflam.evaluate.control import EVALUATION, check_agent, load_agent_for, play
 from otflam.lam.label import label_store
 from otflam.lam.train import train_lam
-from otflam.policy.actor import Actor
 from otflam.policy.agent import load_agent
-from otflam.policy.clone import load_clone
+from otflam.policy.clone import Actor, load_clone
 from otflam.policy.config import ActionDecoderConfig
 from otflam.policy.decode import Pairs, labelled_pairs, said_by, train_decoder
 from otflam.policy.spaces import ActionSpace
-from otflam.policy.splits import Splits
-from otflam.policy.train import Task, train_agent, train_reference
+from otflam.policy.train import AgentPlan, Splits, train_agent, train_reference
 from otflam.presets import get_preset
 
 TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
@@ -51,8 +49,8 @@ def train(store: Store, out: Path, seed: int) -> Path:
     return out
 
 
-def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> Task:
-    return Task(store, labels, TINY.policy.seeded(seed), CPU, out)
+def task(store: Store, out: Path, labels: int = 2, seed: int = 0) -> AgentPlan:
+    return AgentPlan(store, labels, TINY.policy.seeded(seed), CPU, out)
 
 
 def test_decoders_are_watched_where_nothing_is_reported(store: Store, tmp_path: Path) -> None:

@@ -20,21 +20,21 @@ from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter
-from otflam.envs.policies import make_policy
-from otflam.envs.rollout import episode_seed, play_episode
+from otflam.envs.rollout import episode_seed, make_policy, play_episode
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.alignment import (
     aligned_columns,
+    change,
     episodes_of,
     frozen_future,
+    leakage_metrics,
     principal_axes,
     r2_score,
     ridge,
     ridge_guess,
 )
 from otflam.evaluate.control import play
-from otflam.evaluate.leakage import change, leakage_metrics
 from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
@@ -43,7 +43,7 @@ from otflam.lam.build import load_lam
 from otflam.lam.label import label_store
 from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
-from otflam.policy.splits import Splits
+from otflam.policy.train import Splits
 from otflam.presets import get_preset
 from otflam.report.tables import TABLES, as_markdown
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer

@@ -14,8 +14,7 @@ from otflam import cli
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.derived import ELSEWHERE, derive, derived_roots, known_rows
-from otflam.data.store import Column, Store
-from otflam.data.summary import summarise
+from otflam.data.store import Column, Store, summarise
 from otflam.data.writing import StoreWriter
 from otflam.report.runs import find_stores
 
@@ -170,7 +169,7 @@ def test_an_unfinished_column_on_a_full_disk(tmp_path: Path) -> None:
     """The first file of a store is as clear about it as its rows."""
     program = f"""
 import resource, signal
-from otflam.data.layout import Column
+from otflam.data.store import Column
 from otflam.data.writing import StoreWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))

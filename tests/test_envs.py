@@ -28,8 +28,7 @@ from otflam.envs.distractors import (
     ground_alpha,
     to_sphere,
 )
-from otflam.envs.policies import Random
-from otflam.envs.rollout import play_episode
+from otflam.envs.rollout import Random, play_episode
 from otflam.envs.suite import ControlEnv, make
 from otflam.envs.world import World
 
@@ -62,7 +61,7 @@ def test_time_limit_ends_an_episode() -> None:
 def test_same_seed_same_pixels_in_another_process(task: str) -> None:
     program = f"""
 import hashlib
-from otflam.envs.policies import Random
+from otflam.envs.rollout import Random
 from otflam.envs.rollout import play_episode
 from otflam.envs.suite import make
 env = make({task!r})

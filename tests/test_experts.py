@@ -15,12 +15,20 @@ from torch import nn
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.envs.experts import Expert, load_expert, packaged_experts
-from otflam.envs.policies import Random, Zero, expert_returns, make_policy, parse_mix
-from otflam.envs.rollout import Observation, episode_seed, play_episode, state_return
-from otflam.envs.sac import SAC, Actor, TwinCritic
+from otflam.envs.rollout import (
+    Observation,
+    Random,
+    Zero,
+    episode_seed,
+    expert_returns,
+    make_policy,
+    parse_mix,
+    play_episode,
+    state_return,
+)
+from otflam.envs.sac import SAC, Actor, TwinCritic, train_expert
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import make
-from otflam.envs.training import train_expert
 from otflam.presets import get_preset
 
 BARS = {"cheetah-run": 600, "walker-run": 500}

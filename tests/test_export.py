@@ -13,7 +13,7 @@ import pytest
 
 from otflam.commands.report import Export
 from otflam.core.errors import UserError
-from otflam.envs.families import policy_names
+from otflam.envs.world import policy_names
 from otflam.evaluate import names
 from otflam.policy.train import Reference
 from otflam.report.page import as_html, make_page

@@ -21,7 +21,7 @@ from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.evaluate.results import control_mse, main_budget
-from otflam.lam.health import MATTERS
+from otflam.lam.health import LEAST_GAIN
 from otflam.report.canvas import counted, spread
 from otflam.report.curves import draw_convergence, sketch_convergence
 from otflam.report.figures import FIGURES, FigureFiles, draw_figures
@@ -252,7 +252,7 @@ def test_agents_that_earn_nothing() -> None:
 def test_what_captions_count() -> None:
     assert counted([[1], [2]], "seeds") == "1 seed" and counted([[1], [2, 3]], "seeds") == "1 to 2 seeds"
     assert main_budget(EVERYTHING_OF_CONTROL) == 8 and main_budget([]) == 0
-    assert MIN_GAIN_PERCENT == 100 * MATTERS
+    assert MIN_GAIN_PERCENT == 100 * LEAST_GAIN
 
 
 def test_tables_and_figures_choose_the_same_budget() -> None:

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 
 from otflam.core.errors import UserError
-from otflam.core.files import GRACE, find_files, read_json, replacing, write_json, write_text
+from otflam.core.files import STALE_SECONDS, find_files, read_json, replacing, write_json, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -106,7 +106,7 @@ with replacing(Path({str(tmp_path / "a.txt")!r})) as temporary:
     writers = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(2)]
     for writer in writers:
         assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
-    long_ago = time.time() - 2 * GRACE
+    long_ago = time.time() - 2 * STALE_SECONDS
     for left in (*tmp_path.iterdir(), tmp_path / ".a.txt.4711.tmp", tmp_path / ".b.txt.4711.tmp", tmp_path / ".c.tmp"):
         left.touch()
         os.utime(left, (long_ago, long_ago))

@@ -14,12 +14,11 @@ from otflam.core.batch import Batch
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam.flam import FlamConfig
-from otflam.lam.flam.model import Flam
-from otflam.lam.flam.slots import SlotAttention
+from otflam.lam.flam.model import Flam, SlotAttention
 from otflam.presets import get_preset
 from otflam.report.predictions import replace_past, roll_out
+from otflam.tokenizer.build import TOKENS, encode_frames
 from otflam.tokenizer.config import FrameTokenizerConfig
-from otflam.tokenizer.encode import TOKENS, encode_frames
 from otflam.tokenizer.frames import FSQ, FrameTokenizer
 
 TINY = get_preset("tiny")

@@ -19,10 +19,9 @@ from otflam.data.collect import collect_episodes, recorded_collection, render
 from otflam.data.store import Store
 from otflam.envs.experts import load_expert
 from otflam.evaluate.alignment import ridge_guess
-from otflam.evaluate.ceilings import read_ceilings, scored
-from otflam.evaluate.innovation import INNOVATION, expected_clip, innovation_column
+from otflam.evaluate.probes import INNOVATION, expected_clip, innovation_column, read_ceilings, scored
 from otflam.evaluate.stats import Estimate, estimate, paired, r2_interval
-from otflam.policy.splits import Splits
+from otflam.policy.train import Splits
 from otflam.presets import get_preset
 
 
@@ -62,7 +61,7 @@ def test_without_noise_nothing_is_new(tmp_path: Path) -> None:
 
 
 def test_actions_of_another_policy_are_refused(noisy_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otflam.evaluate.innovation.INNOVATION", "other")  # not the column that is there already
+    monkeypatch.setattr("otflam.evaluate.probes.INNOVATION", "other")  # not the column that is there already
     monkeypatch.setitem(noisy_store.episodes[0], "seed", 1)
     with pytest.raises(UserError, match="episode 0 are not those of its policy and seed"):
         innovation_column(noisy_store)

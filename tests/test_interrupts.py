@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from otflam.core.interrupts import interrupted_later
+from otflam.core.pool import delay_interrupts
 
 
 def called_back(number: int) -> None:
@@ -26,7 +26,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 def test_an_interrupt_inside_a_callback_is_heard_after_it(ctrl_c: None, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyboardInterrupt), interrupted_later():
+    with pytest.raises(KeyboardInterrupt), delay_interrupts():
         called_back(signal.SIGINT)
         called_back(signal.SIGINT)
         done = True
@@ -49,7 +49,7 @@ def test_other_threads_are_left_alone() -> None:
 
     def enter() -> None:
         try:
-            with interrupted_later():
+            with delay_interrupts():
                 pass
         except BaseException as error:
             raised.append(error)

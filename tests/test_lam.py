@@ -20,13 +20,11 @@ from otflam.lam.build import build_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, verdict
 from otflam.lam.lapo import LapoConfig
-from otflam.lam.lapo.factorised import FactorisedLapo
-from otflam.lam.lapo.model import Lapo
+from otflam.lam.lapo.model import FactorisedLapo, Lapo
 from otflam.lam.model import Parts, effective_rank
 from otflam.lam.otf_lam import AbstractionConfig, PixelConfig
-from otflam.lam.otf_lam.dino import DinoLAM
-from otflam.lam.otf_lam.pixel import PixelLAM
-from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
+from otflam.lam.otf_lam.codes import ActionAbstraction, merge_cells
+from otflam.lam.otf_lam.model import DinoLAM, PixelLAM
 from otflam.presets import PRESETS, get_preset
 from otflam.report.predictions import roll_out
 from otflam.tokenizer.build import build_tokenizer

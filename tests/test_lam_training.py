@@ -34,7 +34,7 @@ from otflam.lam.label import label_store
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.otf_lam.codes import CodeLAM
-from otflam.lam.otf_lam.dino import DinoLAM
+from otflam.lam.otf_lam.model import DinoLAM
 from otflam.lam.train import train_lam
 from otflam.presets import get_preset
 from otflam.report.predictions import draw_inside

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import ndimage
 
+from otflam.core import media
 from otflam.core.config import from_json, stable_hash
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.data import archives, moving_mnist
+from otflam.data import moving_mnist
 from otflam.data.moving_mnist import CLASSES, MOTION_OF, MOTIONS, MovingMNIST, draw, load_digits, make_moving_mnist
 from otflam.data.store import Store
 
@@ -243,7 +244,7 @@ def test_archives_that_unpack_to_far_more_are_refused(tmp_path, monkeypatch):
         load_digits(str(tmp_path / "a.npz"), train=True)
     assert tracemalloc.get_traced_memory()[1] < 10**7
     tracemalloc.stop()
-    monkeypatch.setattr(archives, "LARGEST", 10_000)
+    monkeypatch.setattr(media, "MAX_BYTES", 10_000)
     with pytest.raises(UserError, match=r"idx3-ubyte\.gz unpacks to more than"):
         load_digits(str(write_idx(tmp_path, "train", ".gz")), train=True)
 

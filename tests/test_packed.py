@@ -13,7 +13,7 @@ import torch
 from otflam import cli
 from otflam.core.batch import Batch
 from otflam.data.clips import Clips
-from otflam.data.derived import derive, tell_rows
+from otflam.data.derived import derive, describe_rows
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.lam.build import load_lam
@@ -162,7 +162,7 @@ def test_rows_lie_where_the_frames_do(tmp_path: Path, slot: int) -> None:
     np.testing.assert_array_equal(
         np.load(some.path / "twin.npy"), np.concatenate([store.episode(index, "frames") for index in (1, 3)])
     )
-    assert tell_rows(store, some).startswith("of 2 of 4 episodes")
+    assert describe_rows(store, some).startswith("of 2 of 4 episodes")
 
 
 def padded(store: Store, folder: Path, episodes: int) -> StoreWriter:
@@ -180,7 +180,7 @@ def test_padded_columns_of_earlier_versions_are_read(tmp_path: Path) -> None:
     old = padded(store, folder, 4).finish({"kind": "derived"}, 4)
     found = derive(store, "twin", "model", COLUMN, lambda index: pytest.fail("it is there"))
     assert found.path == folder and found.rows == 26 and found.hash == old.hash
-    assert "padded to the longest" in tell_rows(store, found)
+    assert "padded to the longest" in describe_rows(store, found)
     clips = Clips(store, (0,), derived={"twin": found})
     batch = clips.gather(np.arange(len(clips)))
     assert torch.equal(batch.frames[:, 0], batch.at("twin", 0))

@@ -17,13 +17,11 @@ from otflam.core.processor import keep_freed_memory
 from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.policy.actor import Actor
-from otflam.policy.clone import Target
+from otflam.policy.clone import Actor, Target
 from otflam.policy.config import ActionDecoderConfig, ActorConfig
 from otflam.policy.decode import labelled_pairs, train_decoder
 from otflam.policy.spaces import ActionSpace, LatentSpace
-from otflam.policy.splits import Splits
-from otflam.policy.train import Task, train_reference
+from otflam.policy.train import AgentPlan, Splits, train_reference
 from otflam.presets import get_preset
 
 TINY, CPU = get_preset("tiny"), Hardware(accelerator="cpu")
@@ -88,7 +86,7 @@ def test_paper_preset_takes_real_steps(store: Store, tmp_path: Path) -> None:
     clone = dataclasses.replace(config.clone, steps=2, batch=4)
     decode = dataclasses.replace(config.decode, steps=2, batch=4)
     config = dataclasses.replace(config, actor=narrow, clone=clone, decode=decode)
-    agent = train_reference(Task(store, 1, config, CPU, tmp_path), "labels-only")
+    agent = train_reference(AgentPlan(store, 1, config, CPU, tmp_path), "labels-only")
     assert agent.clone.actor.width == 256
 
 

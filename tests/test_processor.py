@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from otflam.core.errors import UserError
-from otflam.core.processor import LIMITED, bfloat16
+from otflam.core.processor import WITHOUT_AMX, bfloat16
 from otflam.core.train import launch
 from otflam.core.training import Hardware
 from otflam.data.store import Store
@@ -26,7 +26,7 @@ def test_a_processor_that_works_is_believed() -> None:
 
 def test_matrix_units_that_are_refused_are_found_out() -> None:
     found = bfloat16(f"import os\nif 'ONEDNN_MAX_CPU_ISA' not in os.environ:\n  {DIES.replace(chr(10), '; ')}")
-    assert found.needs == LIMITED
+    assert found.needs == WITHOUT_AMX
     text = str(found.refusal)
     assert "Illegal instruction" in text and "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16" in text and "float32" in text
 

@@ -18,8 +18,8 @@ from PIL import Image
 
 from otflam.cli import main
 from otflam.core.config import stable_hash
-from otflam.core.digests import digest_file, digest_files
 from otflam.core.errors import UserError
+from otflam.core.files import digest_file, digest_files
 from otflam.core.progress import Progress
 from otflam.data.decoding import UnusableVideoError, count_frames, decode_video, read_frames
 from otflam.data.laom import import_laom

@@ -13,10 +13,9 @@ from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
 from otflam.envs.rollout import episode_seed, play_episode, play_together
 from otflam.envs.suite import ControlEnv
-from otflam.evaluate.control import play
-from otflam.evaluate.starts import Stretches, bound_returns, start_metrics, start_returns
+from otflam.evaluate.control import Stretches, bound_returns, play, start_metrics, start_returns
 from otflam.policy.agent import load_agent
-from otflam.policy.train import Task, train_reference
+from otflam.policy.train import AgentPlan, train_reference
 from otflam.presets import get_preset
 
 
@@ -24,7 +23,7 @@ from otflam.presets import get_preset
 def agent(noisy_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("starts") / "agent"
     train_reference(
-        Task(noisy_store, 2, get_preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
+        AgentPlan(noisy_store, 2, get_preset("tiny").policy.seeded(0), Hardware(accelerator="cpu"), out), "labels-only"
     )
     return out
 
@@ -74,7 +73,7 @@ def test_the_floor_is_zero_and_the_ceiling_one(noisy_store: Store, agent: Path) 
 def test_bounds_are_found_out_once(noisy_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     stretches = Stretches(noisy_store.path, (6, 7), 6)
     first = bound_returns("expert", stretches)
-    monkeypatch.setattr("otflam.evaluate.starts.start_returns", None)
+    monkeypatch.setattr("otflam.evaluate.control.start_returns", None)
     assert np.array_equal(bound_returns("expert", stretches), first)
 
 

@@ -14,8 +14,8 @@ from PIL import Image
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from otflam import cli
-from otflam.core.cluster import Cluster, Failure, submit_jobs
 from otflam.core.errors import UserError
+from otflam.core.pool import Cluster, Failure, submit_jobs
 from otflam.core.progress import SILENT
 from otflam.data.moving_mnist import MovingMNIST, make_moving_mnist
 from otflam.evaluate.names import DIGITS

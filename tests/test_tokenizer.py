@@ -20,10 +20,16 @@ from otflam.motion.config import MotionConfig
 from otflam.presets import get_preset
 from otflam.report.progress import ProgressBar
 from otflam.tokenizer.api import Tokenizer
-from otflam.tokenizer.build import build_tokenizer, collapse_warning, load_tokenizer, motion_clips, train_tokenizer
+from otflam.tokenizer.build import (
+    build_tokenizer,
+    collapse_warning,
+    encode_store,
+    load_tokenizer,
+    motion_clips,
+    train_tokenizer,
+)
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
 from otflam.tokenizer.decoder import make_decoder
-from otflam.tokenizer.encode import encode_store
 from otflam.tokenizer.model import OTF, bits_per_token, code_weights, count_codes
 
 SMALL = TokenizerConfig(

@@ -15,9 +15,8 @@ from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
-from otflam.evaluate.codes import reconstruction, spread, strangers
+from otflam.evaluate.codes import clips_of_other_episodes, reconstruction, transfer_metrics
 from otflam.evaluate.names import CONTROL
-from otflam.evaluate.transfer import transfer_metrics
 from otflam.experiments.studies import STUDIES, plan_demo
 from otflam.experiments.tokenizers import plan
 from otflam.lam.otf_lam import OTFConfig
@@ -62,15 +61,15 @@ def uneven(folder: Path, lengths: tuple[int, ...]) -> Store:
 @pytest.mark.parametrize("count", [4, 12, 99])
 def test_strangers_are_of_another_episode(lengths: tuple[int, ...], count: int, tmp_path: Path) -> None:
     clips = Clips(uneven(tmp_path / "data", lengths), (0, 1))
-    chosen = spread(clips, count)
-    others = strangers(clips, chosen)
+    chosen = clips.evenly_spaced(count)
+    others = clips_of_other_episodes(clips, chosen)
     assert others is not None and set(others) <= set(chosen)
     assert (clips.episode_of(others) != clips.episode_of(chosen)).all()
 
 
 def test_one_episode_has_no_stranger(digits: Store, tokenizer: MotionAutoencoder) -> None:
     clips = motion_clips(digits, tokenizer.config, [3])
-    assert strangers(clips, spread(clips, 5)) is None
+    assert clips_of_other_episodes(clips, clips.evenly_spaced(5)) is None
     assert np.isnan(reconstruction(tokenizer, clips)["foreign_nmse"])
 
 
@@ -78,7 +77,7 @@ def test_codes_are_swapped_between_sequences_whatever_their_number(digits: Store
     """One transition of each sequence or all of them: the codes that are put in its place are another sequence's."""
     clips = motion_clips(digits, tokenizer.config)
     frame, signal = tokenizer.observe(clips.gather(np.arange(len(clips))))
-    others = strangers(clips, np.arange(len(clips)))
+    others = clips_of_other_episodes(clips, np.arange(len(clips)))
     assert others is not None
     with torch.inference_mode():
         wrong = tokenizer.redraw(tokenizer.encode(signal)[torch.from_numpy(others)], frame)

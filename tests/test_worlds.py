@@ -19,24 +19,20 @@ from otflam.core.progress import Progress
 from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
-from otflam.data.store import Column, Store
-from otflam.data.summary import summarise
+from otflam.data.store import Column, Store, summarise
 from otflam.data.writing import StoreWriter
 from otflam.envs.environment import Actions, open_world, simulate_world
-from otflam.envs.families import FAMILIES, Family, find_family, load_worlds, policy_names, register_world
-from otflam.envs.policies import expert_returns, make_policy
-from otflam.envs.rollout import episode_seed, play_episode
+from otflam.envs.rollout import episode_seed, expert_returns, make_policy, play_episode
 from otflam.envs.suite import ControlEnv
-from otflam.envs.world import World
-from otflam.evaluate.control import load_agent_for, play
-from otflam.evaluate.innovation import innovation_column
-from otflam.evaluate.starts import Stretches, start_returns
+from otflam.envs.world import FAMILIES, Family, World, find_family, load_worlds, policy_names, register_world
+from otflam.evaluate.control import Stretches, load_agent_for, play, start_returns
+from otflam.evaluate.probes import innovation_column
 from otflam.lam.train import train_lam
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
 from otflam.policy.config import PolicyConfig
 from otflam.policy.spaces import ActionSpace
-from otflam.policy.train import Task, train_agent, train_reference
+from otflam.policy.train import AgentPlan, train_agent, train_reference
 from otflam.presets import get_preset
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-world" / "src"
@@ -74,8 +70,8 @@ def lam(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def task(store: Store, out: Path, config: PolicyConfig = TINY.policy) -> Task:
-    return Task(store, 2, config.seeded(0), CPU, out)
+def task(store: Store, out: Path, config: PolicyConfig = TINY.policy) -> AgentPlan:
+    return AgentPlan(store, 2, config.seeded(0), CPU, out)
 
 
 class Change:
@@ -179,7 +175,7 @@ def test_imported_choices_are_learned_in_every_way(tmp_path: Path) -> None:
         writer.append(index, {"frames": frames, "actions": buttons}, {})
     data, decoder = writer.finish({}, 4), dataclasses.replace(TINY.policy.decoder, discrete=3)
     for kind in ("labels-only", "idm"):
-        made = Task(data, 1, dataclasses.replace(TINY.policy, decoder=decoder), CPU, tmp_path / kind)
+        made = AgentPlan(data, 1, dataclasses.replace(TINY.policy, decoder=decoder), CPU, tmp_path / kind)
         assert train_reference(made, kind).choices == load_agent(tmp_path / kind).choices == 3
 
 

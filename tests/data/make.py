@@ -10,7 +10,7 @@ from otflam.core.processor import use_one_thread
 from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.lam.train import train_lam
-from otflam.policy.train import Task, train_agent
+from otflam.policy.train import AgentPlan, train_agent
 from otflam.presets import get_preset
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
@@ -33,7 +33,7 @@ def main() -> None:
     train_lam(method, store, ([0, 1], [2]), TINY.lam[method], training, CPU, Path("lam"), base)
     policy, decoder = TINY.policy, dataclasses.replace(TINY.policy.decoder, hidden=16)
     policy = dataclasses.replace(policy, clone=short(policy.clone), decode=short(policy.decode), decoder=decoder)
-    train_agent(Task(store, 1, policy, CPU, Path("agent")), Path("lam"), None, "decode")
+    train_agent(AgentPlan(store, 1, policy, CPU, Path("agent")), Path("lam"), None, "decode")
 
 
 if __name__ == "__main__":

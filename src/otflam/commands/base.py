@@ -60,9 +60,9 @@ def backbone_of(lam: Path, dino: str | None) -> Backbone | None:
 
 def describe(store: Store, of: Store | None = None) -> None:
     """Print the facts of a data set, or of a column that was computed `of` one, one per line."""
-    from otflam.data import summarise, tell_rows
+    from otflam.data import describe_rows, summarise
 
-    for name, value in (summarise(store) | ({"rows": tell_rows(of, store)} if of is not None else {})).items():
+    for name, value in (summarise(store) | ({"rows": describe_rows(of, store)} if of is not None else {})).items():
         say(f"{name:12} {value}")
 
 

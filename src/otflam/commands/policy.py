@@ -43,13 +43,13 @@ class AgentTraining:
     def task(self, row: str, data: Path, bar: ProgressBar) -> Any:
         """What to train, as the row of that name in our tables was."""
         from otflam.data import Store
-        from otflam.policy import Task
+        from otflam.policy import AgentPlan
 
         preset, way, config = get_preset(self.preset), way_of(row), self.config.seeded(self.seed)
         part = PARTS.get(way, "clone")
         if getattr(self.config, part) == getattr(preset.policy, part):  # what the user says counts
             config = config.with_steps(way, steps_on_labels(preset, row, self.labels))
-        return Task(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar)
+        return AgentPlan(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar)
 
     def most(self) -> int:
         """Episodes to imitate; 0: all of the first half."""

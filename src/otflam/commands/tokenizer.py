@@ -77,7 +77,7 @@ class TokenizerTrain(TokenizerTraining):
         return cls.of(name, get_preset(name).tokenizer, get_preset(name).tokenizer_training)
 
     def run(self) -> None:
-        from otflam.core import leave
+        from otflam.core import leave_process_group
         from otflam.data import Store
         from otflam.evaluate import mean_energy, reconstruction
         from otflam.tokenizer import collapse_warning, motion_clips, train_tokenizer
@@ -93,7 +93,7 @@ class TokenizerTrain(TokenizerTraining):
             trained = train_tokenizer(store, episodes, model, train, self.hardware, self.out, bar)
         if not is_main_process():
             return
-        leave()
+        leave_process_group()
         if (warning := collapse_warning(trained, bar.rows)) is not None:
             say(f"warning: {warning}")
         unseen, held = self.held_out_clips(lambda some: motion_clips(store, model, some), episodes, held)

@@ -5,7 +5,6 @@ from otflam.core.batch import (
     clip_batches as clip_batches,
     windows as windows,
 )
-from otflam.core.cluster import Cluster as Cluster, submit_jobs as submit_jobs
 from otflam.core.config import (
     ADDED as ADDED,
     from_json as from_json,
@@ -13,43 +12,43 @@ from otflam.core.config import (
     to_json as to_json,
     versions as versions,
 )
-from otflam.core.digests import (
-    digest_file as digest_file,
-    digest_files as digest_files,
-)
 from otflam.core.errors import (
     BusyError as BusyError,
     UserError as UserError,
+    first_line as first_line,
     require_name as require_name,
     unknown_name as unknown_name,
 )
 from otflam.core.files import (
     LOCK as LOCK,
     READ_ONLY as READ_ONLY,
-    clear_torn as clear_torn,
+    clear_temporary as clear_temporary,
+    digest_file as digest_file,
+    digest_files as digest_files,
     disk_errors as disk_errors,
     find_files as find_files,
     lock_folder as lock_folder,
     parse_json as parse_json,
-    patiently as patiently,
     read_json as read_json,
     replacing as replacing,
+    retry_busy as retry_busy,
     write_json as write_json,
     write_text as write_text,
 )
-from otflam.core.interrupts import STOPPING as STOPPING, interrupted_later as interrupted_later
 from otflam.core.media import (
     DAMAGED as DAMAGED,
     open_image as open_image,
     open_video as open_video,
+    read_arrays as read_arrays,
+    read_bytes as read_bytes,
     reason as reason,
     video_stream as video_stream,
 )
 from otflam.core.nn import (
-    CODE_SIZED as CODE_SIZED,
+    CODE_DEVIATION as CODE_DEVIATION,
     IMPALA as IMPALA,
-    NEAR_ZERO as NEAR_ZERO,
-    SHARPENED as SHARPENED,
+    QUERY_GAIN as QUERY_GAIN,
+    SMALL_DEVIATION as SMALL_DEVIATION,
     Attention as Attention,
     Block as Block,
     conv_encoder as conv_encoder,
@@ -58,9 +57,14 @@ from otflam.core.nn import (
     shrink as shrink,
     start_orthogonal as start_orthogonal,
 )
-from otflam.core.parallel import gather_rows as gather_rows, leave as leave, sum_over_processes as sum_over_processes
-from otflam.core.plugins import import_name as import_name, load_plugins as load_plugins
-from otflam.core.pool import default_workers as default_workers, run_jobs as run_jobs
+from otflam.core.pool import (
+    STOPPING as STOPPING,
+    Cluster as Cluster,
+    default_workers as default_workers,
+    delay_interrupts as delay_interrupts,
+    run_jobs as run_jobs,
+    submit_jobs as submit_jobs,
+)
 from otflam.core.processor import use_one_thread as use_one_thread
 from otflam.core.progress import SILENT as SILENT, Progress as Progress
 from otflam.core.release import (
@@ -81,12 +85,16 @@ from otflam.core.run import (
     read_metrics as read_metrics,
     training_seconds as training_seconds,
 )
+from otflam.core.surface import import_name as import_name, load_plugins as load_plugins
 from otflam.core.train import (
     device_of as device_of,
     fit as fit,
+    gather_rows as gather_rows,
     launch as launch,
+    leave_process_group as leave_process_group,
     make_optimiser as make_optimiser,
     place_of as place_of,
+    sum_over_processes as sum_over_processes,
     train_into as train_into,
     train_step as train_step,
 )

@@ -21,6 +21,11 @@ class BusyError(UserError):
     """Another process holds what this one wants to write."""
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, or its kind if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not in a registry, with the nearest names that are."""
     names = sorted(known)

@@ -1,9 +1,10 @@
-"""Writing so that a reader sees the old file or the new one, never half of either."""
+"""Writing so that a reader sees the old file or the new one, never half of either; and digests of what was written."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -11,24 +12,26 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from otflam.core.errors import BusyError, UserError
+from otflam.core.progress import SILENT, Progress
 
 T = TypeVar("T")
-WAIT = 2.0
+RETRY_SECONDS = 2.0
 """Seconds between two looks at a folder that another process holds."""
 LOCK = ".lock"
 """The file that the one process that writes a folder holds."""
-GRACE = 600.0
+STALE_SECONDS = 600.0
 """Seconds for which nobody may have written a temporary file before it can be taken for a dead writer's."""
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-PROBE = 1 << 12
+PROBE_BYTES = 1 << 12
 """Bytes that a disk must still take not to be full."""
+BLOCK = 1 << 22
 
 
 @contextmanager
@@ -79,26 +82,26 @@ def _sweep(path: Path) -> None:
     ours = re.compile(rf"\.{re.escape(path.name)}\.(\d+|[0-9a-f]{{16}})\.tmp")
     for left in [entry for entry in path.parent.iterdir() if ours.fullmatch(entry.name)]:
         with suppress(OSError), left.open("rb") as file:  # held by a living writer, or gone, or not ours
-            if time.time() - os.fstat(file.fileno()).st_mtime > GRACE:
+            if time.time() - os.fstat(file.fileno()).st_mtime > STALE_SECONDS:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 left.unlink()
 
 
 def _tells_full(error: Exception) -> bool:
     """Whether an error is that of a full disk, as Python or as safetensors tells it."""
-    told = re.search(r"\(os error (\d+)\)", str(error))
-    return getattr(error, "errno", None) in FULL or (told is not None and int(told[1]) in FULL)
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return getattr(error, "errno", None) in DISK_FULL or (number is not None and int(number[1]) in DISK_FULL)
 
 
 def _is_full(file: Path) -> bool:
     """Whether the disk takes nothing more behind the end of a file."""
     try:
         with file.open("ab") as stream:
-            stream.write(bytes(PROBE))
+            stream.write(bytes(PROBE_BYTES))
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        return error.errno in FULL
+        return error.errno in DISK_FULL
     return False
 
 
@@ -115,7 +118,7 @@ def disk_errors(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise no_space(path) from None
 
@@ -191,16 +194,34 @@ def lock_folder(path: Path) -> int:
     return file
 
 
-def clear_torn(path: Path) -> None:
+def clear_temporary(path: Path) -> None:
     """Remove the temporary files of killed writers from a folder that this process holds."""
     for torn in path.glob(".*.tmp"):
         torn.unlink(missing_ok=True)
 
 
-def patiently(work: Callable[[], T]) -> T:
+def retry_busy(work: Callable[[], T]) -> T:
     """Do what may find its folder held by another process, which is then waited for."""
     while True:
         try:
             return work()
         except BusyError:
-            time.sleep(WAIT)
+            time.sleep(RETRY_SECONDS)
+
+
+def digest_file(file: Path, progress: Progress = SILENT) -> str:
+    """BLAKE2 of all bytes of a file; a sample of them would not tell two recordings of one shape apart."""
+    digest = hashlib.blake2b(digest_size=16)
+    with file.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            digest.update(block)
+            progress.advance(len(block))
+    return digest.hexdigest()
+
+
+def digest_files(files: Iterable[tuple[str, Path]], progress: Progress = SILENT) -> str:
+    """One digest of named files in their order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, file in files:
+        digest.update(os.fsencode(name) + b"\0" + bytes.fromhex(digest_file(file, progress)))
+    return digest.hexdigest()

@@ -17,9 +17,9 @@ from otflam.core.errors import UserError
 
 IMPALA = (16, 32, 32)
 """Channels of the three stages of an IMPALA-style encoder at scale 1."""
-NEAR_ZERO, CODE_SIZED = 0.02, 0.5
+SMALL_DEVIATION, CODE_DEVIATION = 0.02, 0.5
 """Deviation of learned vectors at the start: next to nothing, or about as large as a code."""
-SHARPENED = 3.0
+QUERY_GAIN = 3.0
 """How much stronger than usual queries may start, so that each reads a few places instead of the mean of all."""
 
 

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from otflam.core.errors import UserError
 
-LIMITED = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 """Keeps oneDNN from the matrix units."""
-SECONDS = 120
+TIMEOUT_SECONDS = 120
 PROGRAM = """
 import torch
 from torch import nn
@@ -70,7 +70,7 @@ def bfloat16(program: str = PROGRAM) -> Bfloat16:
     problem = _run(program, {})
     if problem is None:
         return Bfloat16({})
-    return Bfloat16(dict(LIMITED) if _run(program, LIMITED) is None else None, problem)
+    return Bfloat16(dict(WITHOUT_AMX) if _run(program, WITHOUT_AMX) is None else None, problem)
 
 
 def _run(program: str, variables: dict[str, str]) -> str | None:
@@ -78,10 +78,10 @@ def _run(program: str, variables: dict[str, str]) -> str | None:
     command = [sys.executable, "-c", program]
     try:
         done = subprocess.run(
-            command, env=os.environ | variables, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, env=os.environ | variables, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {SECONDS} seconds"
+        return f"no answer within {TIMEOUT_SECONDS} seconds"
     if done.returncode < 0:
         return signal.strsignal(-done.returncode) or f"signal {-done.returncode}"
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else None
@@ -98,7 +98,7 @@ def use_one_thread() -> None:
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
 """glibc's numbers of these settings."""
-LARGEST = 32 << 20
+LARGEST_THRESHOLD = 32 << 20
 """The largest threshold that glibc accepts; larger blocks still come and go."""
 
 
@@ -113,5 +113,5 @@ def keep_freed_memory() -> bool:
         return False
     return all(
         setting(number, value)
-        for number, value in ((M_MMAP_THRESHOLD, LARGEST), (M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 64 << 20))
+        for number, value in ((M_MMAP_THRESHOLD, LARGEST_THRESHOLD), (M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 64 << 20))
     )

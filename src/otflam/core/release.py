@@ -12,12 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from otflam.core.errors import UserError
-from otflam.core.files import read_json, replacing, write_json
+from otflam.core.errors import UserError, first_line
+from otflam.core.files import digest_file, read_json, replacing, write_json
 
 M = TypeVar("M", bound=nn.Module)
 WEIGHTS, CONFIG, DIGEST = "model.safetensors", "config.json", "digest.json"
-BESIDE = (CONFIG, "health.json")
+DIGESTED = (CONFIG, "health.json")
 """What else a release says, where it says it."""
 
 
@@ -28,10 +28,10 @@ def save_weights(model: nn.Module, folder: Path) -> None:
         raise UserError(f"{broken} is not finite: {folder / WEIGHTS} is not written", "train with a smaller --lr")
     with replacing(folder / WEIGHTS) as temporary:
         save_file({name: tensor.detach().contiguous() for name, tensor in state.items()}, temporary)
-        digest = _digest(temporary)
+        digest = digest_file(temporary)
         (folder / DIGEST).unlink(missing_ok=True)  # weights never lie beside the digest of others
-    told = {name: _digest(folder / name) for name in BESIDE if (folder / name).exists()}
-    write_json(folder / DIGEST, {WEIGHTS: digest, **told})
+    digests = {name: digest_file(folder / name) for name in DIGESTED if (folder / name).exists()}
+    write_json(folder / DIGEST, {WEIGHTS: digest, **digests})
 
 
 def first_not_finite(tensors: dict[str, Any]) -> str | None:
@@ -43,19 +43,14 @@ def first_not_finite(tensors: dict[str, Any]) -> str | None:
     return next(name for name, flag in zip(tensors, found, strict=True) if not flag)
 
 
-def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def check_digest(folder: Path, names: tuple[str, ...] = (WEIGHTS, *BESIDE)) -> None:
+def check_digest(folder: Path, names: tuple[str, ...] = (WEIGHTS, *DIGESTED)) -> None:
     """Refuse files that are not those that were saved; releases of older versions have digests of fewer, or none."""
     if not (folder / DIGEST).exists():
         return
-    told = read_json(folder / DIGEST, f"delete it if you trust {WEIGHTS}")
+    digests = read_json(folder / DIGEST, f"delete it if you trust {WEIGHTS}")
     for name in names:
-        wanted = told.get(name) if isinstance(told, dict) else ""
-        if not (wanted is None and name in BESIDE) and wanted != _digest(folder / name):
+        wanted = digests.get(name) if isinstance(digests, dict) else ""
+        if not (wanted is None and name in DIGESTED) and wanted != digest_file(folder / name):
             raise UserError(
                 f"{folder / name} is not what was saved: its digest is not that of {DIGEST}",
                 "copy all again or train anew",
@@ -107,10 +102,6 @@ def load_model(make: Callable[[], M], folder: Path) -> M:
     return model
 
 
-def first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 def read_release(folder: Path, kind: str) -> dict[str, Any]:
     """The configuration of a finished training of the given kind; fields that others rely on are what they must be."""
     file = folder / "config.json"
@@ -126,7 +117,7 @@ def read_release(folder: Path, kind: str) -> dict[str, Any]:
     for name in config.keys() & checks.keys():
         if not checks[name](config[name]):
             raise UserError(f"{file}: {name} is {str(config[name])[:60]!r}", "copy it again or train anew")
-    check_digest(folder, BESIDE)  # last: what cannot be is told by its name
+    check_digest(folder, DIGESTED)  # last: what cannot be is named
     return config
 
 

@@ -19,7 +19,7 @@ import torch
 
 from otflam.core.config import to_json
 from otflam.core.errors import UserError
-from otflam.core.files import clear_torn, lock_folder, read_json, replacing, write_json, write_text
+from otflam.core.files import clear_temporary, lock_folder, read_json, replacing, write_json, write_text
 
 METRICS = "metrics.jsonl"
 METRICS_CURE = "mend it, or delete the folder and train again"
@@ -45,7 +45,7 @@ class Run:
         if writes and not self.finished:  # a finished run is of use where nobody may write
             path.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, os.close, lock_folder(path))
-            clear_torn(path)
+            clear_temporary(path)
             write_json(path / "config.json", wanted)  # again too: a field given twice would stay in it
 
     @property

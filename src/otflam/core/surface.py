@@ -1,14 +1,16 @@
-"""What a stage offers to others: the names in the `__init__.pyi` of its package, imported when they are first used.
+"""What is named by a string until it is first used: the names of a stage, models and worlds, and installed packages.
 
-Other stages and users import from the package, so that files inside it can be split, joined and renamed at will. Names
-are lazy, so that help needs no torch; the stub tells them to type checkers too.
+What a stage offers is in the `__init__.pyi` of its package. Other stages and users import from the package, so that
+files inside it can be split, joined and renamed at will. Names are lazy, so that help needs no torch; the stub tells
+them to type checkers too.
 """
 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,3 +27,18 @@ def surface(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[],
         return getattr(import_module(places[name]), name)
 
     return get, lambda: sorted(places), sorted(places)
+
+
+def import_name(place: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def load_plugins(group: str, kind: str) -> None:
+    """Import what installed packages have in a group of entry points."""
+    for entry in metadata.entry_points(group=group):
+        try:
+            entry.load()
+        except Exception as error:  # whatever is wrong with it, the others are worth having
+            warnings.warn(f"{kind} package {entry.value} is left out: {error}", stacklevel=2)

@@ -15,16 +15,17 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
+import torch.distributed as dist
+from jaxtyping import Shaped
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from otflam.core.batch import Terms
 from otflam.core.config import to_json, versions
-from otflam.core.errors import UserError
-from otflam.core.parallel import sum_over_processes
+from otflam.core.errors import UserError, first_line
 from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.progress import SILENT, Progress
-from otflam.core.release import first_line, first_not_finite, save_weights
+from otflam.core.release import first_not_finite, save_weights
 from otflam.core.run import Run
 from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 
@@ -215,3 +216,29 @@ def average(values: dict[str, Tensor], fabric: Fabric) -> dict[str, float]:
     together = torch.stack([value.to(torch.float32) for value in values.values()])
     sum_over_processes(together)
     return dict(zip(values, (together / fabric.world_size).tolist(), strict=True))
+
+
+def together() -> bool:
+    return dist.is_available() and dist.is_initialized()
+
+
+def leave_process_group() -> None:
+    """Go on alone: what one process looks at after a training must not wait for the others, which have ended."""
+    if together():
+        dist.destroy_process_group()
+
+
+def sum_over_processes(total: Tensor) -> Tensor:
+    """Add up a tensor over all processes, in place."""
+    if together():
+        dist.all_reduce(total)
+    return total
+
+
+def gather_rows(rows: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "m ..."]:
+    """The rows of all processes in their order: what one process with the whole batch would have."""
+    if not together():
+        return rows
+    parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, rows.contiguous())
+    return torch.cat(parts)

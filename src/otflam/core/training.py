@@ -10,7 +10,7 @@ from otflam.core.errors import UserError
 
 SMALLER_STEPS = "train with a smaller --lr into another --out (a checkpoint that is here is from before)"
 """A folder belongs to its settings, and nothing that is not finite is ever written to it."""
-LARGEST = 2**63
+COUNT_LIMIT = 2**63
 """More than any count; what random generators take as a seed is below."""
 
 
@@ -48,7 +48,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Refuse what no training can be made with."""
         for name, least in {"steps": 1, "batch": 1, "ramp": 0, "seed": 0, "log_every": 1, "save_every": 1}.items():
-            if not least <= getattr(self, name) < LARGEST:
+            if not least <= getattr(self, name) < COUNT_LIMIT:
                 raise UserError(f"{_option(name)} {getattr(self, name)}", f"give a whole number from {least} on")
         if not 0 < self.lr < math.inf:
             raise UserError(f"{_option('lr')} {self.lr}", "give a number above 0, such as 1e-3")

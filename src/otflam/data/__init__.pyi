@@ -22,14 +22,13 @@ from otflam.data.decoding import (
 from otflam.data.derived import (
     derive as derive,
     derived_stores as derived_stores,
+    describe_rows as describe_rows,
     find_derived as find_derived,
     known_rows as known_rows,
-    tell_rows as tell_rows,
 )
 from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
 from otflam.data.options import Collection as Collection, MovingMNIST as MovingMNIST, VideoImport as VideoImport
-from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store
-from otflam.data.summary import summarise as summarise
+from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
 from otflam.data.videos import import_videos as import_videos
 from otflam.data.writing import StoreWriter as StoreWriter

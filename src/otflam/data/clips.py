@@ -128,6 +128,10 @@ class Clips(RandomBatches, Dataset[dict[str, Tensor]]):
             columns[name] = torch.from_numpy(array[own])
         return Batch(columns.pop("frames"), self.offsets, columns)
 
+    def evenly_spaced(self, count: int) -> Int64[np.ndarray, " n"]:
+        """Numbers of so many clips, or of all: the same ones for every model."""
+        return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
+
     def column(self, name: str) -> np.ndarray:
         """The values of a column at the anchors of all clips, without reading any frame."""
         index = np.arange(len(self))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
 from otflam.core import SILENT, Column, Progress, UserError, from_json, run_jobs, stable_hash, to_json
 from otflam.data.options import Collection
@@ -44,17 +45,34 @@ def collect_episodes(collection: Collection, out: Path, workers: int, progress: 
     plan = to_json(collection) | {"expert_digest": digest_of(policies), "background_set": facts.scenery}
     columns, extra = facts.all_columns(), _about(env)
     env.close()
+    lengths = np.full(collection.episodes, steps)
+    return _write_missing(Collector, (collection,), lengths, out, columns, plan, extra, workers, progress)
+
+
+def _write_missing(
+    worker: type,
+    arguments: tuple,
+    lengths: Int64[np.ndarray, " n"],
+    out: Path,
+    columns: dict[str, Column],
+    plan: dict[str, Any],
+    extra: dict[str, Any],
+    workers: int,
+    progress: Progress,
+) -> Store:
+    """Let workers write the episodes that are not there yet, each of at most so many rows."""
     if (store := finished_store(out, plan)) is not None:
         return store
-    writer = StoreWriter(out, columns, plan, slot=steps, lock=True)
-    writer.reserve(collection.episodes * steps)
+    slot = int(lengths.max())
+    writer = StoreWriter(out, columns, plan, slot=slot, lock=True)
+    writer.reserve(len(lengths) * slot)
     writer.drop_damaged()
     done = writer.done()
-    progress.start(len(done) * steps, collection.episodes * steps)
-    missing = [index for index in range(collection.episodes) if index not in done]
-    for _ in run_jobs(Collector, (collection, out, columns, plan, steps), missing, workers, progress):
+    progress.start(int(lengths[list(done)].sum()), int(lengths.sum()))
+    missing = [index for index in range(len(lengths)) if index not in done]
+    for _ in run_jobs(worker, (*arguments, out, columns, plan, slot), missing, workers, progress):
         pass
-    return writer.finish(extra, collection.episodes)
+    return writer.finish(extra, len(lengths))
 
 
 def choose_policy(shares: dict[str, float], seed: int, index: int) -> str:
@@ -96,18 +114,8 @@ def render(source: Store, world: World, out: Path, workers: int, progress: Progr
     columns = source.columns | {name: facts.all_columns()[name] for name in ("frames", *facts.drawn)}
     extra = _about(env)
     env.close()
-    slot = int(source.lengths.max())
-    if (store := finished_store(out, plan)) is not None:
-        return store
-    writer = StoreWriter(out, columns, plan, slot=slot, lock=True)
-    writer.reserve(len(source) * slot)
-    writer.drop_damaged()
-    done = writer.done()
-    progress.start(int(source.lengths[list(done)].sum()), int(source.lengths.sum()))
-    missing = [index for index in range(len(source)) if index not in done]
-    for _ in run_jobs(Redrawer, (source.path, world, out, columns, plan, slot), missing, workers, progress):
-        pass
-    return writer.finish(extra, len(source))
+    arguments = (source.path, world)
+    return _write_missing(Redrawer, arguments, source.lengths, out, columns, plan, extra, workers, progress)
 
 
 class Redrawer:
@@ -120,13 +128,13 @@ class Redrawer:
     def __call__(self, index: int, progress: Progress) -> None:
         rows = {name: self.source.episode(index, name) for name in self.source.columns}
         facts, known = self.env.facts, self.source.episodes[index]
-        drawn: dict[str, list[np.ndarray]] = {name: [] for name in ("frames", *facts.drawn)}
-        for frame, info in self.env.redraw(known["seed"], rows[facts.snapshot_column()]):
-            for name, values in drawn.items():
-                values.append(frame if name == "frames" else info[name])
+        rendered: dict[str, list[np.ndarray]] = {name: [] for name in ("frames", *facts.drawn)}
+        for frame, columns in self.env.redraw(known["seed"], rows[facts.snapshot_column()]):
+            for name, values in rendered.items():
+                values.append(frame if name == "frames" else columns[name])
             progress.advance()
-        told = {name: known[name] for name in ("seed", "policy", "return")}
-        self.writer.write(index, rows | {name: np.stack(values) for name, values in drawn.items()}, told)
+        info = {name: known[name] for name in ("seed", "policy", "return")}
+        self.writer.write(index, rows | {name: np.stack(values) for name, values in rendered.items()}, info)
 
 
 def recorded_collection(store: Store) -> Collection:

@@ -27,7 +27,7 @@ from otflam.data.options import VideoImport
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 """Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
-LONGEST = 16
+MAX_ASPECT = 16
 """How much longer one side of a pixel, or of a frame that is shown whole, may be than the other."""
 
 
@@ -137,8 +137,8 @@ def read_frames(path: Path, shorter: int, step: int) -> Iterator[Frame]:
             if (width, height) != first:
                 sizes = [f"{a:.0f}×{b:.0f}" for a, b in ((width, height), first)]
                 raise UnusableVideoError(path, f"frame {number} is {sizes[0]}", f"those before it are {sizes[1]}")
-            if max(first) > LONGEST * min(first):
-                raise UnusableVideoError(path, f"frames of {width:.0f}×{height:.0f}", f"at most {LONGEST}:1 is read")
+            if max(first) > MAX_ASPECT * min(first):
+                raise UnusableVideoError(path, f"frames of {width:.0f}×{height:.0f}", f"at most {MAX_ASPECT}:1 is read")
             scale = shorter / min(first)
             size = [max(1, round(side * scale / step)) * step for side in first]
             small = image.resize((size[0], size[1]), Image.Resampling.BILINEAR)
@@ -225,7 +225,7 @@ def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
                 slow = f"{float(rate):g} fps, slower than the {config.fps:g} asked for" if rate else "no frame rate"
                 raise UnusableVideoError(path, slow, "frames are never invented, choose a lower --fps or none")
             aspect = stream.sample_aspect_ratio or Fraction(1)
-            if not Fraction(1, LONGEST) <= aspect <= LONGEST:
+            if not Fraction(1, MAX_ASPECT) <= aspect <= MAX_ASPECT:
                 shape = f"{aspect.numerator}:{aspect.denominator}"
                 raise UnusableVideoError(path, f"its pixels are {shape}", "re-encode it with square ones")
             seconds = (container.duration or 0) / av.time_base

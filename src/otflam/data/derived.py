@@ -16,11 +16,10 @@ import numpy as np
 from jaxtyping import Int64
 
 from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, stable_hash
-from otflam.data.layout import Column
-from otflam.data.store import Store
+from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
-WAIT = 0.5
+RETRY_SECONDS = 0.5
 """Seconds between two looks at a column that another process computes."""
 ELSEWHERE = "OTFLAM_DERIVED"
 """The environment's name of the folder for new derived columns, where data cannot be written."""
@@ -85,7 +84,7 @@ def _open_writer(store: Store, name: str, model_hash: str, column: Column, chose
         try:
             return StoreWriter(folder, {name: column}, _plan(store, key), lock=True)
         except BusyError:  # another process, of the same training perhaps, computes it: its result is ours
-            time.sleep(WAIT)
+            time.sleep(RETRY_SECONDS)
         except UserError:  # or has just finished it
             if find_derived(store, name, model_hash, chosen) is None:
                 raise
@@ -104,7 +103,7 @@ def _starts(store: Store, chosen: list[int]) -> Int64[np.ndarray, " n"]:
     return np.cumsum(lengths) - lengths
 
 
-def tell_rows(store: Store, column: Store) -> str:
+def describe_rows(store: Store, column: Store) -> str:
     """Which rows of a derived column belong to which frames, in words."""
     if len(column) < len(store):
         return f"of {len(column)} of {len(store)} episodes; meta.json says which, and where each starts"

@@ -20,7 +20,7 @@ from otflam.data.writing import StoreWriter, finished_store
 ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
 """Our column, the element type and the number of axes of each array of a trajectory."""
 LOW, HIGH = -1.0, 1.0
-LARGEST = 1 << 32
+MAX_BYTES = 1 << 32
 """Bytes of one array: a trajectory is read whole."""
 
 
@@ -133,8 +133,10 @@ def _array(group: Any, name: str, dtype: str, axes: int, where: str) -> Any:
         raise UserError(f"{where}: {name} is no array", f"expected {expected}")
     if array.dtype != dtype or array.ndim != axes or (name == "obs" and array.shape[-1] != 3) or 0 in array.shape:
         raise UserError(f"{where}: {name} is {array.dtype}{list(array.shape)}", f"expected {expected}")
-    if array.nbytes > LARGEST:  # a few bytes can promise any number of rows that were never written
-        raise UserError(f"{where}: {name} has {array.nbytes / 1e9:,.1f} GB", f"at most {LARGEST / 1e9:.1f} GB are read")
+    if array.nbytes > MAX_BYTES:  # a few bytes can promise any number of rows that were never written
+        raise UserError(
+            f"{where}: {name} has {array.nbytes / 1e9:,.1f} GB", f"at most {MAX_BYTES / 1e9:.1f} GB are read"
+        )
     return array
 
 

@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from otflam.core import SILENT, Progress, UserError, require_name, to_json, versions
-from otflam.data.archives import read_arrays, read_bytes
+from otflam.core import SILENT, Progress, UserError, read_arrays, read_bytes, require_name, to_json, versions
 from otflam.data.options import MovingMNIST
 from otflam.data.store import Column, Store, digest
 from otflam.data.writing import StoreWriter, finished_store

@@ -13,22 +13,33 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
-from otflam.core import SILENT, Progress, UserError, read_json
-from otflam.data.layout import CURE, HEADER, Column, read_columns, read_places
+from otflam.core import HEADER, SILENT, Column, Progress, UserError, read_json
 
 FORMAT, VERSION = "otflam-store", 1
 CHUNK = 1 << 24
-SAMPLED = 1 << 25
+CHECKED_BYTES = 1 << 25
 """Bytes of a column that are compared with their checksums when it is opened."""
-SAMPLES = 256
+CHECKED_EPISODES = 256
 """Episodes of a column, at most, that are."""
 HASH = re.compile(r"[0-9a-f]{32}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+"""Names of columns: they are names of files, and must not lead out of their folder."""
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES += ("float16", "float32", "float64")
+ROW_LIMIT = 1 << 40
+"""Rows of a store and bytes of a row stay below this."""
+FACTS = {"episode": int, "seed": int, "policy": str, "source": str, "motion_name": str}
+NUMBERS = ("return", "fps")
+"""What an episode may tell of itself, and of which type; numbers may be unknown."""
+CURE = "it was altered; restore it or make the data set again"
 
 
 class Store:
@@ -113,10 +124,10 @@ class Store:
     def _sample(self, column: str) -> None:
         """Compare some episodes of a column with their checksums, others each time: all of them where it is small."""
         others = np.random.default_rng().permutation(len(self) - 1)  # a generator of its own: no training's changes
-        order = np.array([len(self) - 1, *others[:SAMPLES]])  # the end is what a broken copy lacks
+        order = np.array([len(self) - 1, *others[:CHECKED_EPISODES]])  # the end is what a broken copy lacks
         sizes = self.lengths[order] * self.columns[column].row_bytes
-        order, sizes = order[sizes <= SAMPLED], sizes[sizes <= SAMPLED]
-        for index in order[np.cumsum(sizes) <= SAMPLED]:
+        order, sizes = order[sizes <= CHECKED_BYTES], sizes[sizes <= CHECKED_BYTES]
+        for index in order[np.cumsum(sizes) <= CHECKED_BYTES]:
             self._check(int(index), column)
 
     def _check(self, index: int, column: str) -> None:
@@ -163,3 +174,117 @@ def digest_rows(file: Path, spec: Column, start: int, length: int) -> str:
             digest.update(block)
             left -= len(block)
     return digest.hexdigest()
+
+
+def read_columns(values: Any, file: Path, cure: str = CURE) -> dict[str, Column]:
+    """The columns that a JSON file tells of; a name, type or shape that cannot be is named."""
+    if not isinstance(values, dict) or not values:
+        raise UserError(f"{file}: columns is not an object with columns", cure)
+    columns = {}
+    for name, value in values.items():
+        where = f"{file}: columns.{name}"
+        if not NAME.fullmatch(name):
+            raise UserError(f"{file}: {name!r} is no name of a column", f"letters, digits, _ and - make one; {cure}")
+        if not isinstance(value, dict) or value.get("dtype") not in DTYPES:
+            raise UserError(f"{where}.dtype is none that a store holds", cure)
+        shape = value.get("shape")
+        if not isinstance(shape, list) or not all(is_count(side) for side in shape) or not _fits(value["dtype"], shape):
+            raise UserError(f"{where}.shape is {str(shape)[:60]}", cure)
+        columns[name] = Column(value["dtype"], tuple(shape))
+    return columns
+
+
+def _fits(dtype: str, shape: list[Any]) -> bool:
+    """Whether rows of this shape are small enough for a store and for its files' headers."""
+    if not all(is_count(side) for side in shape):
+        return False
+    size = np.dtype(dtype).itemsize
+    for side in shape:  # not numpy's product, which overflows in silence
+        size *= side
+    try:
+        return len(Column(dtype, tuple(shape)).header(ROW_LIMIT)) == HEADER and size < ROW_LIMIT
+    except ValueError:
+        return False
+
+
+def is_count(value: Any) -> bool:
+    """Whether a JSON value can be a number of rows or of an episode."""
+    return type(value) is int and 0 <= value < ROW_LIMIT
+
+
+def check_part(part: Any, columns: Mapping[str, Column], where: str, cure: str = CURE) -> None:
+    """Refuse what cannot be an episode's place and checksums."""
+    if not isinstance(part, dict):
+        raise UserError(f"{where} is not an object", cure)
+    for field in ("start", "length"):
+        if not is_count(part.get(field)):
+            raise UserError(f"{where}.{field} is {str(part.get(field))[:60]}", cure)
+    digests = part.get("digests")
+    if not isinstance(digests, dict) or digests.keys() != columns.keys():
+        raise UserError(f"{where}.digests does not name the columns", cure)
+    if not all(isinstance(digest, str) for digest in digests.values()):
+        raise UserError(f"{where}.digests holds something else than checksums", cure)
+    for field in part.keys() & FACTS.keys():
+        if type(part[field]) is not FACTS[field]:
+            raise UserError(f"{where}.{field} is {str(part[field])[:60]}", cure)
+    for field in NUMBERS:
+        if part.get(field) is not None and type(part[field]) not in (int, float):
+            raise UserError(f"{where}.{field} is {str(part[field])[:60]}", cure)
+
+
+def read_places(
+    parts: Any, columns: Mapping[str, Column], file: Path, cure: str = CURE
+) -> tuple[Int64[np.ndarray, " n"], Int64[np.ndarray, " n"]]:
+    """Where the episodes start and how long they are; none may lie in another."""
+    if not isinstance(parts, Sequence) or isinstance(parts, str) or not parts:
+        raise UserError(f"{file}: episodes is not a list of episodes", cure)
+    for index, part in enumerate(parts):
+        check_part(part, columns, f"{file}: episodes.{index}", cure)
+    starts, lengths = (np.array([part[field] for part in parts], np.int64) for field in ("start", "length"))
+    order = np.lexsort((lengths, starts))
+    torn = np.flatnonzero((starts + lengths)[order][:-1] > starts[order][1:])
+    if len(torn):
+        first, second = order[torn[0]], order[torn[0] + 1]
+        raise UserError(f"{file}: episodes {first} and {second} lie in the same rows", cure)
+    if not lengths.any() or (starts + lengths).max() >= ROW_LIMIT:
+        raise UserError(f"{file}: the episodes have {(starts + lengths).max()} rows", cure)
+    return starts, lengths
+
+
+def summarise(store: Store) -> dict[str, str]:
+    """Facts about a data set, in the order a reader wants them."""
+    world = store.config.get("world", {})
+    size = sum(store.rows * column.row_bytes for column in store.columns.values())
+    facts = {"data": str(store.path), "kind": str(store.meta.get("kind", "unknown"))}
+    if world:
+        moving, quality = "dynamic" if world.get("dynamic") else "static", world.get("quality")
+        seen = f", {world.get('difficulty')} ({moving}), {quality} quality" if "distractor_fields" in store.meta else ""
+        facts["world"] = f"{world.get('task')}{seen}"
+        facts["backgrounds"] = str(store.config.get("background_set") or "none")
+    frames = int(store.lengths.sum())
+    facts["episodes"] = f"{len(store)} of {_range(store.lengths)} frames, {frames} in all, {size / 1e9:.3f} GB"
+    facts["columns"] = ", ".join(f"{name} {c.dtype}{list(c.shape)}" for name, c in store.columns.items())
+    if "actions" in store and "frames" in store:
+        facts["actions"] = _actions(store, frames)
+    for policy in sorted({episode["policy"] for episode in store.episodes if "policy" in episode}):
+        returns = np.array(
+            [episode.get("return") for episode in store.episodes if episode.get("policy") == policy], float
+        )
+        facts[policy] = f"{len(returns)} episodes, return {returns.mean():.1f} ± {returns.std():.1f}"
+    facts["hash"] = store.hash
+    return facts
+
+
+def _actions(store: Store, frames: int) -> str:
+    """What the actions are called and how many frames have one."""
+    names = store.meta.get("action_names") or [f"{np.prod(store.columns['actions'].shape, dtype=int)} without names"]
+    names = [f"one of {store.meta['action_choices']}"] if "action_choices" in store.meta else names
+    labelled, episodes = frames, len(store)
+    if "action_mask" in store:
+        counts = [int(store.episode(index, "action_mask").sum()) for index in range(len(store))]
+        labelled, episodes = sum(counts), sum(count > 0 for count in counts)
+    return f"{', '.join(map(str, names))}; {labelled} of {frames} frames are labelled, in {episodes} episodes"
+
+
+def _range(values: np.ndarray) -> str:
+    return str(values.min()) if values.min() == values.max() else f"{values.min()} to {values.max()}"

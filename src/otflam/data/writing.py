@@ -16,7 +16,7 @@ from otflam.core import (
     LOCK,
     READ_ONLY,
     UserError,
-    clear_torn,
+    clear_temporary,
     disk_errors,
     lock_folder,
     parse_json,
@@ -24,8 +24,21 @@ from otflam.core import (
     to_json,
     write_json,
 )
-from otflam.data.layout import HEADER, Column, check_part, is_count, read_columns, read_places
-from otflam.data.store import FORMAT, VERSION, Store, content_hash, digest, digest_rows, plain_hash
+from otflam.data.store import (
+    FORMAT,
+    HEADER,
+    VERSION,
+    Column,
+    Store,
+    check_part,
+    content_hash,
+    digest,
+    digest_rows,
+    is_count,
+    plain_hash,
+    read_columns,
+    read_places,
+)
 
 JOURNAL = "parts.jsonl"
 """One line for each finished episode, while a store is being written."""
@@ -85,7 +98,7 @@ class StoreWriter:
         if lock:
             weakref.finalize(self, os.close, lock_folder(self.path))
             self._refuse_finished()  # now for sure: another writer may just have finished
-            clear_torn(self.path)
+            clear_temporary(self.path)
         if (self.path / "plan.json").exists():
             self._refuse_others()
         elif any(entry.name != LOCK for entry in self.path.iterdir()):

@@ -8,7 +8,7 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("LP_NUM_THREADS", "0")
 
 from otflam.core.surface import surface
-from otflam.envs.families import load_worlds
+from otflam.envs.world import load_worlds
 
 __getattr__, __dir__, __all__ = surface(__name__, __file__)
 

@@ -10,29 +10,30 @@ from otflam.envs.environment import (
     simulate_world as simulate_world,
 )
 from otflam.envs.experts import expert_about as expert_about, load_expert as load_expert
-from otflam.envs.families import (
-    Family as Family,
-    can_simulate as can_simulate,
-    has_expert as has_expert,
-    policy_names as policy_names,
-    register_world as register_world,
-)
 from otflam.envs.gl import ensure_gl as ensure_gl
-from otflam.envs.policies import (
-    expert_returns as expert_returns,
-    make_policy as make_policy,
-    parse_mix as parse_mix,
-    policy_returns as policy_returns,
-)
 from otflam.envs.recipe import Recipe as Recipe
 from otflam.envs.rollout import (
     Observation as Observation,
     Policy as Policy,
     episode_seed as episode_seed,
+    expert_returns as expert_returns,
+    make_policy as make_policy,
+    parse_mix as parse_mix,
     play_episode as play_episode,
     play_together as play_together,
+    policy_returns as policy_returns,
     policy_rng as policy_rng,
     return_from as return_from,
 )
-from otflam.envs.training import train_expert as train_expert
-from otflam.envs.world import Difficulty as Difficulty, Quality as Quality, Split as Split, World as World
+from otflam.envs.sac import train_expert as train_expert
+from otflam.envs.world import (
+    Difficulty as Difficulty,
+    Family as Family,
+    Quality as Quality,
+    Split as Split,
+    World as World,
+    can_simulate as can_simulate,
+    has_expert as has_expert,
+    policy_names as policy_names,
+    register_world as register_world,
+)

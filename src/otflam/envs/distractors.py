@@ -91,8 +91,8 @@ def camera_walk(view: View, scale: float, dynamic: bool, rng: np.random.Generato
         high = np.where(start <= ceiling, np.minimum(high, ceiling), high)
     max_roll = math.pi / 2 * scale
     moving, nearness = float(dynamic), start[0] / 4  # speeds are meant for a camera at distance 4
-    spread, top = 0.1 * scale * nearness * moving, 0.4 * scale * nearness * moving
-    roll_spread, top_roll = math.pi / 300 * scale * moving, math.pi / 50 * scale * moving
+    deviation, top = 0.1 * scale * nearness * moving, 0.4 * scale * nearness * moving
+    roll_deviation, top_roll = math.pi / 300 * scale * moving, math.pi / 50 * scale * moving
 
     sphere, roll = rng.uniform(low, high), rng.uniform(-max_roll, max_roll)
     direction = rng.standard_normal(3)
@@ -100,10 +100,10 @@ def camera_walk(view: View, scale: float, dynamic: bool, rng: np.random.Generato
     velocity = direction / np.linalg.norm(direction) * rng.uniform(0, 0.4 * scale * moving)
     roll_velocity = rng.uniform(-top_roll, top_roll)
     while True:
-        velocity = velocity + rng.standard_normal(3) * spread
+        velocity = velocity + rng.standard_normal(3) * deviation
         speed = np.linalg.norm(velocity)
         velocity = velocity * min(1.0, top / speed) if speed > 0 else velocity
-        roll_velocity = np.clip(roll_velocity + rng.standard_normal() * roll_spread, -top_roll, top_roll)
+        roll_velocity = np.clip(roll_velocity + rng.standard_normal() * roll_deviation, -top_roll, top_roll)
         before, roll_before = from_sphere(sphere), roll
         sphere = np.clip(to_sphere(before + velocity), low, high)
         roll = np.clip(roll + roll_velocity, -max_roll, max_roll)

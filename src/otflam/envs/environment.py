@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from otflam.core import Column, UserError, import_name
-from otflam.envs.families import find_family
-from otflam.envs.world import World
+from otflam.envs.world import World, find_family
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import safetensors
 from jaxtyping import Float32, Float64
 from safetensors.numpy import load_file, save_file
 
-from otflam.core import UserError, replacing
+from otflam.core import UserError, digest_file, first_line, replacing
 from otflam.envs.environment import Facts
 from otflam.envs.rollout import Observation
 
@@ -100,7 +100,7 @@ def load_expert(task: str, file: str | None = None) -> Expert:
     if not path.is_file():
         raise UserError(f"no expert file at {path}", "check the path given to --expert")
     expert = _load_safetensors(path) if path.suffix == ".safetensors" else _load_ppo(path)
-    return replace(expert, digest=hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest())
+    return replace(expert, digest=digest_file(path))
 
 
 def fitting_expert(facts: Facts, file: str | None) -> Expert:
@@ -161,8 +161,7 @@ def _load_ppo(path: Path) -> Expert:
         with warnings.catch_warnings(action="ignore"):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds over a damaged file
-        why = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"{path} cannot be read as a checkpoint ({why})", cure) from None
+        raise UserError(f"{path} cannot be read as a checkpoint ({first_line(error)})", cure) from None
     for key in ("model", "agent", "state_dict"):
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
             loaded = loaded[key]

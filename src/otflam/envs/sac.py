@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
+import time
+from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from otflam.core import Progress
+from otflam.core import SILENT, SMALLER_STEPS, Progress, Run, UserError, first_not_finite, to_json, write_text
 from otflam.envs.experts import Expert
 from otflam.envs.recipe import Recipe
 from otflam.envs.simulation import Simulation
@@ -34,8 +37,8 @@ class Actor(nn.Module):
         )
 
     def forward(self, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        mean, spread = self.body(observation).chunk(2, -1)
-        log_std = -5 + 3.5 * (spread.tanh() + 1)  # keeps the standard deviation between e^-5 and e^2
+        mean, raw_std = self.body(observation).chunk(2, -1)
+        log_std = -5 + 3.5 * (raw_std.tanh() + 1)  # keeps the standard deviation between e^-5 and e^2
         raw = mean + log_std.exp() * noise
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         log_prob = log_prob - 2 * (math.log(2) - raw - F.softplus(-2 * raw))  # log det of tanh, stable form
@@ -188,7 +191,7 @@ class SAC:
             (linear.weight.detach().double().numpy(), linear.bias.detach().double().numpy()) for linear in linears
         ]
         actions = self.envs[0].action_size
-        layers[-1] = (layers[-1][0][:actions], layers[-1][1][:actions])  # the other half is the spread
+        layers[-1] = (layers[-1][0][:actions], layers[-1][1][:actions])  # the other half is the deviation
         return Expert(self.mean.double().numpy(), self.std.double().numpy(), tuple(layers), "relu", squash=True)
 
     def evaluate(self, episodes: int) -> list[float]:
@@ -238,3 +241,49 @@ def play(env: Simulation, action: np.ndarray, repeat: int) -> tuple[np.ndarray, 
         state, reward, _ = env.step(action)
         total += reward
     return state, total
+
+
+def check_recipe(config: Recipe, seed: int) -> None:
+    """Refuse what no expert can be trained with."""
+    counts = (config.environments, config.batch, config.repeat, config.decisions, config.width, config.evaluate_every)
+    if min(*counts, config.evaluate_episodes) < 1 or min(config.random_rounds, seed) < 0:
+        raise UserError(
+            "environments, batch, repeat, decisions, width, evaluate-every and evaluate-episodes",
+            "each must be at least 1, random-rounds and seed at least 0",
+        )
+    for name in ("lr", "updates_per_decision", "discount", "target_rate"):
+        if not 0 < getattr(config, name) < math.inf:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(config, name)}", "give a number above 0")
+
+
+def train_expert(task: str, out: Path, config: Recipe, seed: int, progress: Progress = SILENT) -> Path:
+    """Train an expert, continuing from a checkpoint in `out` if there is one; return the file of the best policy.
+
+    Best is decided by evaluations at repeat 1 on seeds of their own. `out/log.jsonl` holds the learning curve.
+    """
+    torch.set_num_threads(1)  # layers this small run no faster on two threads, and two tasks can train side by side
+    check_recipe(config, seed)
+    run, best_file = Run(out, {"task": task, "seed": seed, **to_json(config)}), out / f"{task}.safetensors"
+    sac, best, seconds, rows = SAC(task, config, seed), -math.inf, 0.0, []
+    if (saved := run.load()) is not None:
+        sac.load_state(saved["state"])
+        best, seconds, rows = saved["best"], saved["seconds"], saved["rows"]
+    progress.start(sac.round * sac.steps * config.environments, sac.rounds * sac.steps * config.environments)
+    began = time.monotonic() - seconds
+    while sac.round < sac.rounds:
+        row = sac.play_round(progress) | {"round": sac.round}
+        row["decisions"] = sac.round * sac.steps * config.environments
+        row["seconds"] = seconds = round(time.monotonic() - began, 1)
+        rows.append(row)
+        if sac.round % config.evaluate_every == 0 or sac.round == sac.rounds:
+            row["returns"] = sac.evaluate(config.evaluate_episodes)
+            if (mean := float(np.mean(row["returns"]))) > best:
+                best = mean
+                about = {"task": task, "algorithm": "sac", "seed": seed, "round": sac.round}
+                sac.expert().save(best_file, about | {"selection_return": round(mean, 1)})
+            if (broken := first_not_finite(sac.actor.state_dict() | sac.critic.state_dict())) is not None:
+                raise UserError(f"{broken} is not finite in round {sac.round}", SMALLER_STEPS)
+            run.save({"state": sac.state(), "best": best, "seconds": seconds, "rows": rows})
+            write_text(out / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        progress.log(row)
+    return best_file

@@ -11,7 +11,7 @@ from dm_control import suite
 from dm_control.rl import control
 from jaxtyping import Float32, Float64
 
-from otflam.core import UserError, interrupted_later, require_name
+from otflam.core import UserError, delay_interrupts, require_name
 from otflam.envs.environment import Actions, Facts
 
 TASKS: tuple[str, ...] = tuple(f"{domain}-{task}" for domain, task in suite.ALL_TASKS)
@@ -36,7 +36,7 @@ class Simulation:
     def __init__(self, task: str) -> None:
         require_name("task", task, TASKS)
         self.task, (self.domain, _, name) = task, task.partition("-")
-        with interrupted_later():  # MuJoCo warns while it loads, through a callback in Python
+        with delay_interrupts():  # MuJoCo warns while it loads, through a callback in Python
             self._env: control.Environment = suite.load(self.domain, name, task_kwargs={"random": 0})
         self.physics = self._env.physics
         spec = self._env.action_spec()

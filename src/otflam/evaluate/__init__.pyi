@@ -2,12 +2,8 @@ from otflam.evaluate.alignment import (
     ALIGNMENT_VERSION as ALIGNMENT_VERSION,
     aligned_columns as aligned_columns,
     episodes_of as episodes_of,
+    leakage_metrics as leakage_metrics,
     motion_column as motion_column,
-)
-from otflam.evaluate.ceilings import (
-    CEILINGS_VERSION as CEILINGS_VERSION,
-    read_ceilings as read_ceilings,
-    read_innovations as read_innovations,
 )
 from otflam.evaluate.codes import (
     CODES_VERSION as CODES_VERSION,
@@ -17,23 +13,22 @@ from otflam.evaluate.codes import (
     normalised_error as normalised_error,
     patch_kmeans_nmse as patch_kmeans_nmse,
     reconstruction as reconstruction,
+    transfer_metrics as transfer_metrics,
 )
 from otflam.evaluate.control import (
     CONTROL_VERSION as CONTROL_VERSION,
     EVALUATION as EVALUATION,
+    STARTS_VERSION as STARTS_VERSION,
     VALIDATION as VALIDATION,
+    Stretches as Stretches,
     agent_world as agent_world,
     check_agent as check_agent,
     load_agent_for as load_agent_for,
     play as play,
     return_metrics as return_metrics,
+    start_metrics as start_metrics,
 )
 from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_extractor as load_extractor
-from otflam.evaluate.innovation import (
-    INNOVATION_VERSION as INNOVATION_VERSION,
-    innovation_column as innovation_column,
-)
-from otflam.evaluate.leakage import leakage_metrics as leakage_metrics
 from otflam.evaluate.names import (
     ALL_ACTIONS as ALL_ACTIONS,
     BASELINE as BASELINE,
@@ -60,7 +55,14 @@ from otflam.evaluate.names import (
     task_of as task_of,
     world_of as world_of,
 )
-from otflam.evaluate.probes import read_actions as read_actions
+from otflam.evaluate.probes import (
+    CEILINGS_VERSION as CEILINGS_VERSION,
+    INNOVATION_VERSION as INNOVATION_VERSION,
+    innovation_column as innovation_column,
+    read_actions as read_actions,
+    read_ceilings as read_ceilings,
+    read_innovations as read_innovations,
+)
 from otflam.evaluate.records import (
     Cell as Cell,
     Metrics as Metrics,
@@ -96,11 +98,6 @@ from otflam.evaluate.results import (
     usual as usual,
     values as values,
 )
-from otflam.evaluate.starts import (
-    STARTS_VERSION as STARTS_VERSION,
-    Stretches as Stretches,
-    start_metrics as start_metrics,
-)
 from otflam.evaluate.stats import (
     Estimate as Estimate,
     bootstrap_interval as bootstrap_interval,
@@ -108,4 +105,3 @@ from otflam.evaluate.stats import (
     interquartile_mean as interquartile_mean,
     rms_deviation as rms_deviation,
 )
-from otflam.evaluate.transfer import transfer_metrics as transfer_metrics

@@ -5,7 +5,9 @@ Controls stand beside every latent: what three frames tell without any model (th
 the headline is the gain over it), what the model itself knows of the present, the latent of a future that never comes,
 and the raw motion. The episodes have action noise, which no state predicts.
 
-Axes: n transitions, f features, a actions.
+Distractors are to be read as little as can be: then latents know whose action it was.
+
+Axes: n transitions, t time steps, f features, a actions.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core import SILENT, Batch, Progress, stable_hash
+from otflam.core import SILENT, Batch, Progress, from_json, stable_hash
 from otflam.data import Clips, Column, Store, derive
+from otflam.envs import World, open_backgrounds
 from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
 from otflam.motion import MotionConfig, motion
 from otflam.policy import Episodes
@@ -33,14 +36,17 @@ WIDTH = 256
 """Numbers of the control rows: as many as the widest latents have."""
 SAMPLE = 2048
 """Unlabelled transitions, at most, that decide which directions of the present are kept."""
-PART = 64
+SAMPLE_BATCH = 64
 """So many of them at a time: a backbone that runs on the way needs much memory."""
 ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
-STACK = (-2, -1, 0)
+STATE_OFFSETS = (-2, -1, 0)
 """Frames of the state-only row."""
 Table = Float[np.ndarray, "_ _"]
 """A row for each transition."""
+GRID = 4
+"""Side of the grid on which the change of a background video is seen."""
+NAMES = {"camera": "distractor_r2", "colour": "colour_r2", "background": "background_r2"}
 
 
 @runtime_checkable
@@ -96,14 +102,14 @@ def aligned_columns(
 
 def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progress: Progress = SILENT) -> Store:
     """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
-    seen = Clips(store, STACK, (), unlabelled, pad=True)
+    seen = Clips(store, STATE_OFFSETS, (), unlabelled, pad=True)
 
     @cache
     def basis() -> tuple[Tensor, Tensor]:
         return principal_axes(torch.cat([small_stack(part) for part in sample(seen)]), WIDTH)
 
     def compute(index: int) -> np.ndarray:
-        clips = Clips(store, STACK, (), [index], pad=True)
+        clips = Clips(store, STATE_OFFSETS, (), [index], pad=True)
         mean, axes = basis()
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
@@ -113,17 +119,17 @@ def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progres
 
 def sampled(clips: Clips) -> int:
     """How many transitions decide: each once, but for what fills the last part."""
-    return PART * math.ceil(min(SAMPLE, len(clips)) / PART)
+    return SAMPLE_BATCH * math.ceil(min(SAMPLE, len(clips)) / SAMPLE_BATCH)
 
 
 def sample(clips: Clips) -> Iterator[Batch]:
     """The transitions that decide, part by part."""
-    return (clips.batch(PART, 0, number) for number in range(sampled(clips) // PART))
+    return (clips.batch(SAMPLE_BATCH, 0, number) for number in range(sampled(clips) // SAMPLE_BATCH))
 
 
 def small_stack(batch: Batch) -> Float[Tensor, "n f"]:
     """Three grey frames at half their size."""
-    grey = torch.cat([batch.images(offset).mean(1, keepdim=True) for offset in STACK], 1)
+    grey = torch.cat([batch.images(offset).mean(1, keepdim=True) for offset in STATE_OFFSETS], 1)
     return F.avg_pool2d(grey, 2).flatten(1)
 
 
@@ -178,8 +184,8 @@ def r2_score(guess: Table, truth: Table) -> float:
 
     Not a number where nothing varies, e.g. a background that never turns around.
     """
-    spread = np.square(truth - truth.mean(0)).sum()
-    return float(1 - np.square(guess - truth).sum() / spread) if spread else float("nan")
+    total = np.square(truth - truth.mean(0)).sum()
+    return float(1 - np.square(guess - truth).sum() / total) if total else float("nan")
 
 
 def ridge_guess(inputs: list[Table], outputs: list[Table], unseen: Table) -> Table:
@@ -208,3 +214,42 @@ def ridge(inputs: Table, outputs: Table) -> Callable[[float], Callable[[Table], 
         return lambda rows: (rows - mean) / deviation @ weights + centre
 
     return at
+
+
+def leakage_metrics(
+    store: Store, known: list[Table], pool: Episodes, unseen: list[Table], probes: Episodes, stride: int
+) -> dict[str, float]:
+    """How much of the change of each group of distractors a linear probe reads from held-out latents.
+
+    Numbers of a group count equally, whatever their units; nothing can be read where there are no distractors.
+    """
+    fields = store.meta.get("distractor_fields")
+    if fields is None or store.config["world"]["difficulty"] == "vanilla":
+        return dict.fromkeys(NAMES.values(), math.nan)
+    found = {}
+    for group, name in NAMES.items():
+        known_changes, unseen_changes = (
+            [change(store, int(index), group, stride) for index in episodes] for episodes in (pool, probes)
+        )
+        guess, truth = ridge_guess(known, known_changes, np.concatenate(unseen)), np.concatenate(unseen_changes)
+        each = [r2_score(guess[:, [part]], truth[:, [part]]) for part in range(truth.shape[1])]
+        moving = [score for score in each if not math.isnan(score)]
+        found[name] = float(np.mean(moving)) if moving else math.nan
+    return found
+
+
+def change(store: Store, index: int, group: str, stride: int) -> Float[np.ndarray, "t f"]:
+    """How a group of distractors changes over a transition."""
+    first, last = store.meta["distractor_fields"][group]
+    state = store.episode(index, "distractors")[:, first:last].astype(np.float64)
+    if group == "background":
+        state = seen_background(store, int(state[0, 0]), state[:, 1].astype(int))
+    return state[stride:] - state[:-stride]
+
+
+def seen_background(store: Store, video: int, frames: np.ndarray) -> Float[np.ndarray, "t f"]:
+    """The video's frames on a coarse grid: which number a frame has says nothing that could be seen."""
+    world = from_json(World, store.config["world"], "meta.json world")
+    clip = torch.from_numpy(np.array(open_backgrounds(world.backgrounds, world.split).clip(video, 32)))
+    grey = clip.to(torch.float64).mean(3)[:, None]
+    return F.adaptive_avg_pool2d(grey, GRID).flatten(1).numpy()[frames]

@@ -1,4 +1,4 @@
-"""How well codes keep the motion, and what they are (issue: paper §6.1, D.2).
+"""How well codes keep the motion, and what they are (paper §6.1, D.2).
 
 Axes: b samples, m h w motion, p patches, k codes.
 """
@@ -25,21 +25,16 @@ NOISE = 1 / 255
 """Deviation of pixels in which nothing is seen to move."""
 
 
-def spread(clips: Clips, count: int) -> np.ndarray:
-    """Evenly spaced clips: the same ones for every model."""
-    return np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
-
-
 def batched(chosen: np.ndarray) -> list[np.ndarray]:
     return np.array_split(chosen, -(-len(chosen) // BATCH))
 
 
 def chunks(clips: Clips, count: int) -> list[np.ndarray]:
     """Evenly spaced clips in batches."""
-    return batched(spread(clips, count))
+    return batched(clips.evenly_spaced(count))
 
 
-def strangers(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"] | None:
+def clips_of_other_episodes(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"] | None:
     """For each of some clips in their order another one of them that is of another episode; none if there is but one.
 
     It is the clip at the same place after the end of the own episode, so mostly of the next one at the same time.
@@ -94,7 +89,7 @@ def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500
 def normalised_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
     """Error of the motion redrawn on a few evenly spaced clips, all at once: the nMSE of a model in training."""
     tokenizer.eval()
-    frame, signal = tokenizer.observe(clips.gather(spread(clips, count)))
+    frame, signal = tokenizer.observe(clips.gather(clips.evenly_spaced(count)))
     error = (tokenizer.redraw(tokenizer.encode(signal), frame) - signal).square().sum() / signal.square().sum()
     tokenizer.train()
     return float(error)
@@ -145,8 +140,8 @@ def foreign_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> flo
 
     Neighbours in the sample will not do: whether they are of one episode depends on how many episodes there are.
     """
-    chosen = spread(clips, count)
-    if (others := strangers(clips, chosen)) is None:
+    chosen = clips.evenly_spaced(count)
+    if (others := clips_of_other_episodes(clips, chosen)) is None:
         return float("nan")
     error = 0.0
     for rows, other_rows in zip(batched(chosen), batched(others), strict=True):
@@ -159,7 +154,7 @@ def foreign_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> flo
 def mean_energy(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
     """Mean squared motion of the data: the measure of what moves."""
     totals = [tokenizer.observe(clips.gather(rows))[1].square().mean((1, 2, 3)).sum() for rows in chunks(clips, count)]
-    return float(sum(totals)) / len(spread(clips, count))
+    return float(sum(totals)) / len(clips.evenly_spaced(count))
 
 
 def moves(signal: Float[Tensor, "b m h w"], patch: int, mean: float) -> Tensor:
@@ -189,7 +184,7 @@ def mutual_information(counts: Float[Tensor, "p k"]) -> float:
 def factor_metrics(tokenizer: OTF, clips: Clips, count: int = 100) -> dict[str, float]:
     """What happens if one code is taken away: does its effect stay in its area, is it local, do effects differ?"""
     inside, locality, apart = [], [], []
-    for row in spread(clips, count):
+    for row in clips.evenly_spaced(count):
         frame, signal = tokenizer.observe(clips.gather(np.array([row])))
         codes = tokenizer.encode(signal)
         effects, areas = ablations(tokenizer, codes, frame)
@@ -241,3 +236,27 @@ def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 60
     centres, _ = kmeans(seen, tokenizer.config.codebook.codes, torch.Generator().manual_seed(0))
     nearest = torch.addmm(centres.square().sum(1), unseen, centres.T, alpha=-2).argmin(1)
     return float((unseen - centres[nearest]).square().sum() / unseen.square().sum())
+
+
+def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:
+    """Zero-shot transfer of a vocabulary (paper §6.1, Table 1): trained on one body or carrier, applied to another.
+
+    The drop compares the error on the target with that on held-out episodes of the source. Raw errors depend on how
+    much the target moves, so the same drop is also computed on errors normalised by the energy of the motion, and the
+    target's normalised error stands beside both, because a bad source error flatters every drop.
+    """
+    here, there = reconstruction(tokenizer, source), reconstruction(tokenizer, target)
+    return {
+        "source_mse": here["mse"],
+        "target_mse": there["mse"],
+        "drop": (there["mse"] - here["mse"]) / here["mse"],
+        "source_nmse": here["nmse"],
+        "target_nmse": there["nmse"],
+        "drop_normalised": (there["nmse"] - here["nmse"]) / here["nmse"],
+        # A model whose codes say nothing redraws as well with the codes of another episode.
+        "source_foreign_nmse": here["foreign_nmse"],
+        "target_foreign_nmse": there["foreign_nmse"],
+        "source_bits_per_token": here["bits_per_token"],
+        "target_bits_per_token": there["bits_per_token"],
+        "parameters": float(sum(parameter.numel() for parameter in tokenizer.parameters())),
+    }

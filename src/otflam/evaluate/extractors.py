@@ -16,8 +16,7 @@ from jaxtyping import Float, UInt8
 
 from otflam.core import TrainConfig, UserError
 from otflam.data import Clips, Store
-from otflam.evaluate.alignment import motion_column, state_column
-from otflam.evaluate.leakage import leakage_metrics
+from otflam.evaluate.alignment import leakage_metrics, motion_column, state_column
 from otflam.evaluate.probes import read_actions
 from otflam.policy import Splits
 

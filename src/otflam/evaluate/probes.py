@@ -1,18 +1,56 @@
-"""Reading actions from anything: linearly, and with a small network, and how fast that learns to."""
+"""Reading actions from anything, linearly and with a small network; their innovation; and what could be read at best.
+
+An expert's action follows from its state, so that most of an action can be read from anything that knows the state. The
+noise cannot. It is known exactly: the policy's own choice follows from the recorded state, the noise from the episode's
+seed. Actions are clipped to their bounds, which makes even the executed noise partly a matter of state; so the
+innovation is the executed action minus its expectation given the policy's choice, E[clip(choice + σε)].
+
+Ceilings are read from the true states before and after an action, and from frames with all labels: without them nobody
+can tell whether an R² of 0.1 is little or all there is.
+
+Axes: n transitions, t time steps, a actions.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from scipy.stats import norm
 
-from otflam.core import Hardware, TrainConfig, read_metrics
-from otflam.data import Store
+from otflam.core import SILENT, Hardware, Progress, TrainConfig, UserError, device_of, read_metrics, stable_hash
+from otflam.data import Store, derive, recorded_collection
+from otflam.envs import Observation, can_simulate, make_policy, policy_rng, simulate_world
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
-from otflam.policy import ActionDecoderConfig, ActionSpace, Episodes, LatentSpace, Pairs, held_out_error, train_decoder
+from otflam.evaluate.stats import r2_interval
+from otflam.policy import (
+    ACTIONS,
+    SEEN_AHEAD,
+    ActionDecoderConfig,
+    ActionSpace,
+    Episodes,
+    LatentSpace,
+    Pairs,
+    PolicyConfig,
+    Splits,
+    Target,
+    guess_from_frames,
+    held_out_error,
+    seen_frames,
+    stack_offsets,
+    train_clone,
+    train_decoder,
+)
+
+INNOVATION_VERSION = 1
+INNOVATION = "innovation"
+CEILINGS_VERSION = 1
 
 
 def read_actions(
@@ -69,3 +107,151 @@ def mlp_guess(
     with torch.no_grad():
         guess = decoder.act(held).numpy()
     return guess, [float(row["step"]) for row in logged], [round(row["check/held_out"], 5) for row in logged]
+
+
+def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None:
+    """The innovation of every executed action, beside the data.
+
+    None where nothing was left to chance, where actions are discrete (which have no expectation), and where policies
+    need pictures.
+    """
+    collected = recorded_collection(store)
+    if not collected.noise or "action_choices" in store.meta or not can_simulate(collected.world.task):
+        return None
+    simulation = simulate_world(collected.world.task)
+    bounds = simulation.facts.actions
+    low, high = bounds.low.astype(np.float64), bounds.high.astype(np.float64)
+
+    def compute(index: int) -> np.ndarray:
+        policy = make_policy(store.episodes[index]["policy"], simulation, collected.expert)
+        states, rng = store.episode(index, "states"), policy_rng(store.episodes[index]["seed"])
+        choices, noise = [], []
+        for step, state in enumerate(states):  # in the order in which the rollout drew them
+            choices.append(np.asarray(policy.act(Observation(None, state, step), rng), np.float32))
+            noise.append(rng.standard_normal(choices[-1].shape, np.float32))
+        wanted = np.clip(np.stack(choices) + collected.noise * np.stack(noise), bounds.low, bounds.high)
+        actions = store.episode(index, "actions")
+        if not np.array_equal(wanted.astype(np.float32), actions):
+            raise UserError(
+                f"{store.path}: the actions of episode {index} are not those of its policy and seed",
+                "collect the data set with this version, or give the expert it was collected with",
+            )
+        return (actions - expected_clip(np.stack(choices), collected.noise, low, high)).astype(np.float32)
+
+    key = stable_hash([INNOVATION, INNOVATION_VERSION])
+    return derive(store, INNOVATION, key, store.columns["actions"], compute, progress)
+
+
+def expected_clip(
+    mean: Float[np.ndarray, "*t a"], sigma: float, low: Float[np.ndarray, " a"], high: Float[np.ndarray, " a"]
+) -> Float[np.ndarray, "*t a"]:
+    """E[clip(mean + σε)] for a standard normal ε."""
+    mean = mean.astype(np.float64)
+    below, above = (low - mean) / sigma, (high - mean) / sigma
+    inside = norm.cdf(above) - norm.cdf(below)
+    return low * norm.cdf(below) + high * norm.sf(above) + mean * inside - sigma * (norm.pdf(above) - norm.pdf(below))
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadTarget:
+    """What is to be read: a column of a data set, or one derived from it."""
+
+    name: str
+    store: Store
+
+    def of(self, episodes: Episodes, last: int) -> list[Table]:
+        """Its values, episode by episode, without the transitions that leave the episode."""
+        return episodes_of(self.store, self.name, episodes, last)
+
+
+def scored(name: str, guess: Table, truths: list[Table]) -> dict[str, float | list[float]]:
+    """R² of guesses for held-out episodes, and its interval over them."""
+    truth = np.concatenate(truths)
+    edges = np.cumsum([len(part) for part in truths])[:-1]
+    errors, totals = (
+        [float(np.square(part).sum()) for part in np.split(gaps, edges)]
+        for gaps in (guess - truth, truth - truth.mean(0))
+    )
+    return {name: r2_score(guess, truth), f"{name}_interval": list(r2_interval(errors, totals))}
+
+
+def read_ceilings(
+    store: Store, splits: Splits, probes: Episodes, config: PolicyConfig, hardware: Hardware, folder: Path
+) -> dict[str, float | list[float]]:
+    """Ceilings of what can be read of actions and of their innovation, for held-out episodes."""
+    wanted = [("action", ReadTarget(ACTIONS, store))]
+    if (column := innovation_column(store)) is not None:
+        wanted.append(("innovation", ReadTarget(INNOVATION, column)))
+    found: dict[str, float | list[float]] = {}
+    for kind, known in wanted:
+        found |= from_states(kind, known, store, splits.pool, probes, config)
+        found |= from_frames(kind, known, store, splits, probes, config, hardware, folder / kind)
+    return found
+
+
+def read_innovations(
+    known: Store, latents: Store, motion: Store, labelled: Episodes, probes: Episodes, last: int, train: TrainConfig
+) -> dict[str, float | list[float]]:
+    """Read from latents and from raw motion with few labels."""
+    outputs, truths = (episodes_of(known, INNOVATION, part, last) for part in (labelled, probes))
+    rows, unseen = (episodes_of(latents, "latents", part, last) for part in (labelled, probes))
+    moved, later = (episodes_of(motion, "motion", part, last) for part in (labelled, probes))
+    found = scored("innovation_r2_motion", ridge_guess(moved, outputs, np.concatenate(later)), truths)
+    return found | both_scored("innovation", "", rows, outputs, unseen, truths, train)
+
+
+def both_scored(
+    kind: str,
+    source: str,
+    inputs: list[Table],
+    outputs: list[Table],
+    unseen: list[Table],
+    truths: list[Table],
+    train: TrainConfig,
+) -> dict[str, float | list[float]]:
+    """What is read linearly and with a small network."""
+    rows, space = np.concatenate(unseen), LatentSpace.of(np.concatenate(outputs))
+    guess, _, _ = mlp_guess(space, inputs, outputs, rows, np.concatenate(truths), train)
+    linear = scored(f"{kind}_r2{source}", ridge_guess(inputs, outputs, rows), truths)
+    return linear | scored(f"{kind}_mlp_r2{source}", unscaled(space, guess), truths)
+
+
+def from_states(
+    kind: str, known: ReadTarget, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
+) -> dict[str, float | list[float]]:
+    """Read from the true states before and after an action, with all labels of the pool."""
+    inputs, unseen = (
+        [np.concatenate([store.episode(int(i), "states")[:-1], store.episode(int(i), "states")[1:]], 1) for i in part]
+        for part in (pool, probes)
+    )
+    outputs, truths = known.of(pool, 1), known.of(probes, 1)
+    return both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
+
+
+def from_frames(
+    kind: str,
+    known: ReadTarget,
+    store: Store,
+    splits: Splits,
+    probes: Episodes,
+    config: PolicyConfig,
+    hardware: Hardware,
+    folder: Path,
+) -> dict[str, float | list[float]]:
+    """Read by an inverse dynamics network from the frames around an action, with the labels of all episodes."""
+    shape = dataclasses.replace(config.actor, frames=config.actor.frames + SEEN_AHEAD, ahead=SEEN_AHEAD)
+    target = Target(known.name, None if known.store is store else known.store)
+    episodes = np.concatenate([splits.unlabelled, splits.pool])
+    network = train_clone(store, episodes, target, shape, config.clone, hardware, folder).to(device_of(hardware))
+    clips = partial(seen_frames, store, stack_offsets(shape))
+    long = probes[store.lengths[probes] > SEEN_AHEAD]
+    guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in long])
+    space = network.cpu().space
+    if isinstance(space, LatentSpace):
+        guess = unscaled(space, guess)
+    return scored(f"{kind}_r2_frames", guess, known.of(probes, SEEN_AHEAD))
+
+
+def unscaled(space: LatentSpace, guess: Table) -> Table:
+    """Guesses on the common scale of a network, in the units of what was to be read."""
+    return (torch.from_numpy(guess) * space.scale + space.mean).numpy()

@@ -29,7 +29,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
 """What every record has; further fields, such as labels or codes, are texts or numbers."""
 LISTS = re.compile(r"returns$|_interval$|^curve_|^decoder_(steps|mse)$|^start_(zero|expert)$|^episode_mse$")
 """Metrics that are lists; all others are numbers."""
-LARGEST = 1e100
+LARGEST_METRIC = 1e100
 """Beyond any measurement, and its square is still a number."""
 
 
@@ -113,7 +113,7 @@ def finite(value: float | list[float]) -> Any:
     return value if math.isfinite(value) else None
 
 
-class Told(dict):
+class StrictDict(dict):
     """What a file says; what it lacks is told with its name."""
 
     def __init__(self, values: dict[str, Any], path: Path) -> None:
@@ -160,7 +160,7 @@ def _parse_record(path: Path, text: bytes) -> dict[str, Any]:
         altered = True
     if altered:
         raise UserError(f"{path} was altered", CURE)
-    return Told({**record, "metrics": Told(record["metrics"], path)}, path)
+    return StrictDict({**record, "metrics": StrictDict(record["metrics"], path)}, path)
 
 
 def _named_stages(record: Any) -> Any:
@@ -173,7 +173,7 @@ def _named_stages(record: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_METRIC
 
 
 def read_records(folder: Path, experiment: str | None = None) -> Iterator[dict[str, Any]]:

@@ -67,11 +67,11 @@ def rms_deviation(groups: Sequence[Sequence[float]]) -> float:
     return float(np.sqrt(np.mean([np.var(group, ddof=1) for group in groups])))
 
 
-def r2_interval(errors: Sequence[float], spreads: Sequence[float], draws: int = 10_000) -> tuple[float, float]:
-    """95 % interval of 1 - Σ errors / Σ spreads over episodes, which are drawn again."""
-    rng, pairs = np.random.default_rng(0), np.array([errors, spreads], np.float64)
-    drawn = pairs[:, rng.integers(pairs.shape[1], size=(draws, pairs.shape[1]))].sum(2)
-    low, high = np.quantile(1 - drawn[0] / drawn[1], [0.025, 0.975])
+def r2_interval(errors: Sequence[float], totals: Sequence[float], draws: int = 10_000) -> tuple[float, float]:
+    """95 % interval of 1 - Σ errors / Σ totals over episodes, which are drawn again."""
+    rng, pairs = np.random.default_rng(0), np.array([errors, totals], np.float64)
+    sampled = pairs[:, rng.integers(pairs.shape[1], size=(draws, pairs.shape[1]))].sum(2)
+    low, high = np.quantile(1 - sampled[0] / sampled[1], [0.025, 0.975])
     return float(low), float(high)
 
 

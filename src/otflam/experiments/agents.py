@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from otflam.core import learning_curve, patiently, read_release, stable_hash, to_json, training_seconds, versions
+from otflam.core import learning_curve, read_release, retry_busy, stable_hash, to_json, training_seconds, versions
 from otflam.evaluate import (
     CONTROL_VERSION,
     EVALUATION,
@@ -30,10 +30,10 @@ from otflam.policy import (
     CLONE_KIND,
     CLONE_VERSION,
     DECODER_VERSION,
+    AgentPlan,
     Grounding,
     PolicyConfig,
     Splits,
-    Task,
     clone_key,
     train_agent,
     train_reference,
@@ -143,16 +143,16 @@ def trained_agent(lab: Lab, job: Job) -> tuple[Path, Path]:
     (facts, stages, _), store, preset = agent_facts(lab, job), lab.store(job.data), lab.preset
     key = stable_hash([facts, store.hash, stages, versions("torch", "numpy")])
     out = lab.root / "agents" / f"{job.data}-{job.method}-{job.labels}-seed{job.seed}-{key[:12]}"
-    task = Task(store, job.labels or 1, config_of(preset, job), preset.hardware, out, most(preset, job))
+    task = AgentPlan(store, job.labels or 1, config_of(preset, job), preset.hardware, out, most(preset, job))
     if job.method in (*names.REFERENCES, names.ALL_ACTIONS):
         train_reference(task, job.method)
         return out, out / "clone"
     model = lam_job(job)
-    lam, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
+    lam, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     # The clone of a model's latents is shared by all budgets and by what goes on from it.
     shared = lab.root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     way = WAYS.get(job.method.removeprefix(model.method), "decode")
-    patiently(lambda: train_agent(task, lam, dino, way, shared))
+    retry_busy(lambda: train_agent(task, lam, dino, way, shared))
     return out, out / "clone" if way == "relabel" else shared
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from otflam.core import TrainConfig, device_of, patiently
+from otflam.core import TrainConfig, device_of, retry_busy
 from otflam.evaluate import (
     ALIGNMENT_VERSION,
     Cell,
@@ -39,7 +39,7 @@ def needs(job: Job) -> list[str]:
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read actions from latents and from the controls, and distractors from latents."""
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
-    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
+    folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used, device = np.concatenate([splits.pool, probes]), device_of(lab.preset.hardware)

@@ -18,7 +18,7 @@ from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import Lab, collection_of
 from otflam.lam import METHODS, label_store, store_features, train_lam
-from otflam.policy import Task, train_agent
+from otflam.policy import AgentPlan, train_agent
 from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
 EPISODES, EPISODE_STEPS = 4, 100
@@ -134,7 +134,7 @@ class Calibration:
         # Decoders are small: they are timed as they are.
         decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
         config = dataclasses.replace(config, clone=shorten(config.clone), decode=decode)
-        task = Task(self.store, 1, config, self.preset.hardware, out, progress=timer)
+        task = AgentPlan(self.store, 1, config, self.preset.hardware, out, progress=timer)
         train_agent(task, self.folder / BASELINE, None, "decode")
         return {
             name: Cost(timer.seconds(name) * times, 0.0, folder_bytes(out / name))

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from otflam.core import device_of, patiently, read_json, stable_hash, versions, write_json
+from otflam.core import device_of, read_json, retry_busy, stable_hash, versions, write_json
 from otflam.evaluate import (
     CEILINGS_VERSION,
     GROUNDED,
@@ -42,7 +42,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     store, model = lab.store(job.data), lams.Job(job.method, job.data)
     if (column := innovation_column(store)) is None:
         return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
-    folder, dino = patiently(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
+    folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
     used = np.concatenate([splits.pool, probes])
@@ -50,7 +50,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     latents = label_store(store, folder, dino, used, keep_features=True, device=device)
     motion = motion_column(store, last, used)
     found = read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
-    return found | patiently(lambda: ceilings(lab, job.data))
+    return found | retry_busy(lambda: ceilings(lab, job.data))
 
 
 def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:

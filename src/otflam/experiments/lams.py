@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core import TrainConfig, UserError, patiently, read_json, stable_hash, to_json, training_seconds, versions
+from otflam.core import TrainConfig, UserError, read_json, retry_busy, stable_hash, to_json, training_seconds, versions
 from otflam.data import Store, split_episodes
 from otflam.evaluate import BASELINE, CONTROL, NOISY, Cell
 from otflam.experiments.datasets import Lab, distracting, redrawn
@@ -130,7 +130,7 @@ def trained_frames(lab: Lab, job: Job) -> Path:
     facts = [preset.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
     out = lab.root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
-    patiently(lambda: train_frame_tokenizer(store, episodes, preset.frame_tokenizer, training, preset.hardware, out))
+    retry_busy(lambda: train_frame_tokenizer(store, episodes, preset.frame_tokenizer, training, preset.hardware, out))
     return out
 
 
@@ -167,14 +167,14 @@ BASES: dict[Base, TrainedBase] = {
         lambda lab, job: {"tokenizer": [to_json(lab.preset.frame_tokenizer), to_json(lab.preset.frame_training)]},
     ),
     "latent action model": TrainedBase(
-        lambda lab, job: patiently(lambda: trained_lam(lab, low_of(job))),
+        lambda lab, job: retry_busy(lambda: trained_lam(lab, low_of(job))),
         lambda lab, job: {"low": cell(lab, low_of(job)).config},
     ),
 }
 
 
 def measure(lab: Lab, job: Job) -> dict[str, float]:
-    folder = patiently(lambda: trained_lam(lab, job))
+    folder = retry_busy(lambda: trained_lam(lab, job))
     health = read_json(folder / "health.json", "train it again")
     numbers = {name: value for name, value in health.items() if name != "verdict"}
     return numbers | {"train_seconds": training_seconds(folder)}

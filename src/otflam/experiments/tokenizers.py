@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core import TrainConfig, patiently, stable_hash, to_json, training_seconds, versions
+from otflam.core import TrainConfig, retry_busy, stable_hash, to_json, training_seconds, versions
 from otflam.data import split_episodes
 from otflam.evaluate import (
     CODES_VERSION,
@@ -106,7 +106,7 @@ def trained(lab: Lab, source: str, model: TokenizerConfig, seed: int) -> tuple[M
     out = tokenizer_folder(lab, source, model, seed)
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
     # Another cell may be training the same one.
-    return patiently(lambda: train_tokenizer(store, episodes, model, training, lab.preset.hardware, out)), out
+    return retry_busy(lambda: train_tokenizer(store, episodes, model, training, lab.preset.hardware, out)), out
 
 
 def measure(lab: Lab, job: Job) -> dict[str, float]:

@@ -1,6 +1,5 @@
 from otflam.lam.api import LatentActionModel as LatentActionModel
 from otflam.lam.build import LAM_KIND as LAM_KIND, build_lam as build_lam, load_lam as load_lam
-from otflam.lam.export import export_latents as export_latents
 from otflam.lam.features import (
     FEATURES as FEATURES,
     Backbone as Backbone,
@@ -8,7 +7,7 @@ from otflam.lam.features import (
     store_features as store_features,
 )
 from otflam.lam.flam.model import IMAGINED as IMAGINED, Flam as Flam
-from otflam.lam.health import HELD_OUT as HELD_OUT, MATTERS as MATTERS
+from otflam.lam.health import HELD_OUT as HELD_OUT, LEAST_GAIN as LEAST_GAIN
 from otflam.lam.hilam.model import Hilam as Hilam
 from otflam.lam.imgfocus import NAME as NAME, prepare as prepare
 from otflam.lam.label import (
@@ -16,6 +15,7 @@ from otflam.lam.label import (
     LABEL_VERSION as LABEL_VERSION,
     LATENTS as LATENTS,
     derive_with as derive_with,
+    export_latents as export_latents,
     label_store as label_store,
 )
 from otflam.lam.method import (

@@ -15,17 +15,17 @@ from otflam.lam.model import LAM, effective_rank
 BATCH, BATCHES, SEED = 64, 16, 12345
 HELD_OUT = 8
 """Held-out episodes, from the first on, on which a model's health is watched."""
-ENOUGH = 8
+LEAST_TRANSITIONS = 8
 """Transitions below which nothing is said."""
-SHARE = 8
+TRAINED_PER_CHECKED = 8
 """Of this many samples that are trained on, at most one more is looked at to watch the model."""
-MATTERS, ALIVE = 0.2, 2.0
+LEAST_GAIN, LEAST_RANK = 0.2, 2.0
 """Least gain over a shuffled latent, and least effective rank, of a healthy model."""
 
 
 def check_size(trained: int, most: int = BATCHES) -> tuple[int, int]:
     """Batches to look at, and their size, after training on so many samples: short trainings have short checks."""
-    samples = max(min(trained // SHARE, most * BATCH), ENOUGH)
+    samples = max(min(trained // TRAINED_PER_CHECKED, most * BATCH), LEAST_TRANSITIONS)
     return -(-samples // BATCH), min(samples, BATCH)
 
 
@@ -85,17 +85,17 @@ def verdict(health: dict[str, float]) -> str:
                     f"collapsed: {what}s begin at {100 * rate:.0f} % of the places, {100 * wanted:.0f} % were wanted; "
                     f"raise the weight of 'ratio' ({facts})"
                 )
-    if health["transitions"] < ENOUGH:
+    if health["transitions"] < LEAST_TRANSITIONS:
         return f"unknown: too few held-out transitions to tell ({facts})"
-    if rank < ALIVE:
-        return f"collapsed: the latents vary along fewer than {ALIVE:.0f} directions ({facts})"
+    if rank < LEAST_RANK:
+        return f"collapsed: the latents vary along fewer than {LEAST_RANK:.0f} directions ({facts})"
     if health.get("slots_used", 2) < min(2, health.get("slots", 2)):
         return f"collapsed: one slot owns everything ({facts})"
-    if health.get("skill_rank", ALIVE) < ALIVE:
-        return f"collapsed: the skills vary along fewer than {ALIVE:.0f} directions ({facts})"
+    if health.get("skill_rank", LEAST_RANK) < LEAST_RANK:
+        return f"collapsed: the skills vary along fewer than {LEAST_RANK:.0f} directions ({facts})"
     if health.get("next_latent", 0.0) >= health.get("next_latent_repeated", 1.0):
         return f"weak: the next latent action is foreseen no better than by repeating the last ({facts})"
-    if gain < MATTERS:
+    if gain < LEAST_GAIN:
         return f"weak: the prediction hardly depends on the latent ({facts})"
     if copied < 0:
         return f"useful latents, but the prediction is worse than copying: train longer ({facts})"

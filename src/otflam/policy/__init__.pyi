@@ -1,4 +1,3 @@
-from otflam.policy.actor import stack_offsets as stack_offsets
 from otflam.policy.agent import (
     AGENT_VERSION as AGENT_VERSION,
     Agent as Agent,
@@ -11,6 +10,7 @@ from otflam.policy.clone import (
     CLONE_VERSION as CLONE_VERSION,
     Clone as Clone,
     Target as Target,
+    stack_offsets as stack_offsets,
     train_clone as train_clone,
 )
 from otflam.policy.config import (
@@ -24,17 +24,19 @@ from otflam.policy.decode import (
     DECODER_VERSION as DECODER_VERSION,
     ActionDecoder as ActionDecoder,
     Pairs as Pairs,
+    guess_from_frames as guess_from_frames,
     held_out_error as held_out_error,
+    seen_frames as seen_frames,
     train_decoder as train_decoder,
 )
 from otflam.policy.loading import load as load
-from otflam.policy.relabel import guess_from_frames as guess_from_frames, seen_frames as seen_frames
 from otflam.policy.spaces import ActionSpace as ActionSpace, LatentSpace as LatentSpace
-from otflam.policy.splits import Episodes as Episodes, Splits as Splits
 from otflam.policy.train import (
     SEEN_AHEAD as SEEN_AHEAD,
+    AgentPlan as AgentPlan,
+    Episodes as Episodes,
     Grounding as Grounding,
-    Task as Task,
+    Splits as Splits,
     clone_key as clone_key,
     train_agent as train_agent,
     train_reference as train_reference,

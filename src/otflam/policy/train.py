@@ -8,11 +8,13 @@ references       clone the labels alone; clone what an inverse dynamics model gu
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Int64
 
 from otflam.core import (
     SILENT,
@@ -27,16 +29,25 @@ from otflam.core import (
     to_json,
     versions,
 )
-from otflam.data import Clips, Store
+from otflam.data import SHARES, Clips, Store, labelled_episodes, split_episodes
 from otflam.lam import LABEL_VERSION, LAM_KIND, LATENTS, Backbone, label_store, load_lam
-from otflam.policy.actor import stack_offsets
 from otflam.policy.agent import Agent, describe_agent, load_agent
-from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, train_clone
+from otflam.policy.clone import ACTIONS, CLONE_VERSION, Clone, Target, stack_offsets, train_clone
 from otflam.policy.config import ActionDecoderConfig, PolicyConfig
-from otflam.policy.decode import DECODER_VERSION, ActionDecoder, Pairs, held_out_error, labelled_pairs, train_decoder
-from otflam.policy.relabel import guess_from_frames, guess_from_latents, latent_pairs, relabel, seen_frames
+from otflam.policy.decode import (
+    DECODER_VERSION,
+    ActionDecoder,
+    Pairs,
+    guess_from_frames,
+    guess_from_latents,
+    held_out_error,
+    labelled_pairs,
+    latent_pairs,
+    relabel,
+    seen_frames,
+    train_decoder,
+)
 from otflam.policy.spaces import ActionSpace, LatentSpace, choices_of
-from otflam.policy.splits import Episodes, Splits
 
 Grounding = Literal["decode", "finetune", "relabel"]
 Reference = Literal["labels-only", "idm", "all-actions"]
@@ -44,10 +55,11 @@ SEEN_AHEAD = 2
 """Frames after the action that an inverse dynamics model sees: as far ahead as latent actions look."""
 WATCHED = 8
 """Episodes on which a decoder's error is watched."""
+Episodes = Int64[np.ndarray, " _"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class AgentPlan:
     """What an agent is made from and where it goes."""
 
     store: Store
@@ -141,82 +153,113 @@ class Task:
 
 
 def train_agent(
-    task: Task, lam: Path, backbone: Backbone | None, grounding: Grounding, clones: Path | None = None
+    plan: AgentPlan, lam: Path, backbone: Backbone | None, grounding: Grounding, clones: Path | None = None
 ) -> Agent:
     """An agent from a trained latent action model; `clones` is a folder for the part that no label changes."""
     if grounding != "decode":
-        task.check_actions(f"--grounding {grounding}")
-    check_splits(task, lam)
-    made_from = task.made_from(lam=release_hash(lam), grounding=grounding)
-    if (agent := task.finished(made_from)) is not None:
+        plan.check_actions(f"--grounding {grounding}")
+    check_splits(plan, lam)
+    made_from = plan.made_from(lam=release_hash(lam), grounding=grounding)
+    if (agent := plan.finished(made_from)) is not None:
         return agent
     model, _ = load_lam(lam, backbone)
-    inside, labelled = (model.offsets[-1],), task.labelled
-    device = device_of(task.hardware)
-    latents = label_store(task.store, lam, backbone, task.unlabelled, task.progress, device=device)
+    inside, labelled = (model.offsets[-1],), plan.labelled
+    device = device_of(plan.hardware)
+    latents = label_store(plan.store, lam, backbone, plan.unlabelled, plan.progress, device=device)
     if grounding == "relabel":
-        known = label_store(task.store, lam, backbone, task.splits.pool, task.progress, device=device)
-        return task.finish(_relabelled(task, latents, known, inside), None, made_from, stride=model.stride)
-    folder = clones or task.out / "clone"
-    clone = task.clone(folder, task.unlabelled, Target(LATENTS, latents, inside))
+        known = label_store(plan.store, lam, backbone, plan.splits.pool, plan.progress, device=device)
+        return plan.finish(_relabelled(plan, latents, known, inside), None, made_from, stride=model.stride)
+    folder = clones or plan.out / "clone"
+    clone = plan.clone(folder, plan.unlabelled, Target(LATENTS, latents, inside))
     if grounding == "finetune":
-        tuned = task.clone(task.out / "finetune", labelled, Target(ACTIONS), task.config.finetune, folder)
-        return task.finish(tuned, None, made_from, stride=model.stride)
+        tuned = plan.clone(plan.out / "finetune", labelled, Target(ACTIONS), plan.config.finetune, folder)
+        return plan.finish(tuned, None, made_from, stride=model.stride)
     clone.to(device)
-    pairs, others = labelled_pairs(clone.actor, task.store, labelled), task.watched
-    held = labelled_pairs(clone.actor, task.store, others) if len(others) and "action_mask" not in task.store else None
-    decoder = task.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
-    return task.finish(clone.cpu(), decoder, made_from, stride=model.stride)
+    pairs, others = labelled_pairs(clone.actor, plan.store, labelled), plan.watched
+    held = labelled_pairs(clone.actor, plan.store, others) if len(others) and "action_mask" not in plan.store else None
+    decoder = plan.decode(pairs, held, {"clone": release_hash(folder), "labelled": labelled.tolist()})
+    return plan.finish(clone.cpu(), decoder, made_from, stride=model.stride)
 
 
-def check_splits(task: Task, lam: Path) -> None:
+def check_splits(plan: AgentPlan, lam: Path) -> None:
     """Refuse a latent action model that was trained on episodes which labels or probes come from."""
     about = read_release(lam, LAM_KIND)
-    seen = set(about["episodes"][0]) if about["data"] == task.store.hash else set()
-    if seen & {*task.splits.pool.tolist(), *task.splits.probes.tolist()}:
+    seen = set(about["episodes"][0]) if about["data"] == plan.store.hash else set()
+    if seen & {*plan.splits.pool.tolist(), *plan.splits.probes.tolist()}:
         raise UserError(
             f"{lam} was trained on episodes that are to be labelled or held out", "train it with --share 0.5 or less"
         )
 
 
-def _relabelled(task: Task, latents: Store, known: Store, inside: tuple[int, ...]) -> Clone:
+def _relabelled(plan: AgentPlan, latents: Store, known: Store, inside: tuple[int, ...]) -> Clone:
     """Learn to decode the latents of labelled transitions, guess all other actions, and imitate them."""
-    labelled = task.labelled
+    labelled = plan.labelled
 
     def seen(episodes: Any, column: Store = latents) -> Clips:
-        return Clips(task.store, (0,), (ACTIONS,), episodes, {LATENTS: column}, inside)
+        return Clips(plan.store, (0,), (ACTIONS,), episodes, {LATENTS: column}, inside)
 
-    space = LatentSpace.of(seen(task.unlabelled).column(LATENTS))
-    others, pairs = task.watched, latent_pairs(space, seen(labelled, known))
+    space = LatentSpace.of(seen(plan.unlabelled).column(LATENTS))
+    others, pairs = plan.watched, latent_pairs(space, seen(labelled, known))
     held = latent_pairs(space, seen(others, known)) if len(others) else None
-    decoder = task.decode(pairs, held, {"latents": [latents.hash, known.hash], "labelled": labelled.tolist()})
-    key, guess = release_hash(task.out / "decoder"), partial(guess_from_latents, decoder, space)
-    target = relabel(task.store, guess, seen, key, labelled, task.unlabelled, task.progress.part("relabel"))
-    return task.clone(task.out / "clone", np.concatenate([task.unlabelled, labelled]), target)
+    decoder = plan.decode(pairs, held, {"latents": [latents.hash, known.hash], "labelled": labelled.tolist()})
+    key, guess = release_hash(plan.out / "decoder"), partial(guess_from_latents, decoder, space)
+    target = relabel(plan.store, guess, seen, key, labelled, plan.unlabelled, plan.progress.part("relabel"))
+    return plan.clone(plan.out / "clone", np.concatenate([plan.unlabelled, labelled]), target)
 
 
-def train_reference(task: Task, kind: Reference) -> Agent:
+def train_reference(plan: AgentPlan, kind: Reference) -> Agent:
     """An agent without latent actions, to compare with."""
-    task.check_actions(kind)
+    plan.check_actions(kind)
     if kind == "all-actions":  # it knows every label, so that no budget decides it
-        task = dataclasses.replace(task, labels=len(task.splits.pool))
-    splits, labelled, target = task.splits, task.labelled, Target(ACTIONS)
-    made_from = task.made_from(reference=kind)
-    if (agent := task.finished(made_from)) is not None:
+        plan = dataclasses.replace(plan, labels=len(plan.splits.pool))
+    splits, labelled, target = plan.splits, plan.labelled, Target(ACTIONS)
+    made_from = plan.made_from(reference=kind)
+    if (agent := plan.finished(made_from)) is not None:
         return agent
     episodes = labelled if kind == "labels-only" else np.concatenate([splits.unlabelled, labelled])
     if kind == "idm":
-        frames = task.config.actor.frames + SEEN_AHEAD
-        train = task.config.inverse
-        inverse = task.clone(task.out / "inverse", labelled, target, train, frames=frames, ahead=SEEN_AHEAD)
-        seen = partial(seen_frames, task.store, stack_offsets(inverse.actor.config))
-        key = release_hash(task.out / "inverse")
-        guess = partial(guess_from_frames, inverse.to(device_of(task.hardware)))
-        target = relabel(task.store, guess, seen, key, labelled, splits.unlabelled, task.progress.part("relabel"))
-    return task.finish(task.clone(task.out / "clone", episodes, target), None, made_from)
+        frames = plan.config.actor.frames + SEEN_AHEAD
+        train = plan.config.inverse
+        inverse = plan.clone(plan.out / "inverse", labelled, target, train, frames=frames, ahead=SEEN_AHEAD)
+        seen = partial(seen_frames, plan.store, stack_offsets(inverse.actor.config))
+        key = release_hash(plan.out / "inverse")
+        guess = partial(guess_from_frames, inverse.to(device_of(plan.hardware)))
+        target = relabel(plan.store, guess, seen, key, labelled, splits.unlabelled, plan.progress.part("relabel"))
+    return plan.finish(plan.clone(plan.out / "clone", episodes, target), None, made_from)
 
 
-def clone_key(task: Task, lam: Path) -> str:
+def clone_key(plan: AgentPlan, lam: Path) -> str:
     """Names the clone of a model's latents, which no label changes."""
-    facts = [release_hash(lam), task.store.hash, task.unlabelled.tolist(), task.config.actor, task.config.clone]
+    facts = [release_hash(lam), plan.store.hash, plan.unlabelled.tolist(), plan.config.actor, plan.config.clone]
     return stable_hash([*facts, CLONE_VERSION, LABEL_VERSION])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Who sees which episodes, stated once; returns are measured on simulator seeds that no data set has.
+
+    Quarters are by the order of the episodes; where only some of them have labels, these are put into the pool first.
+    """
+
+    unlabelled: Episodes
+    """The first half, for latent action models and clones: frames only."""
+    pool: Episodes
+    """The third quarter, from which labelled episodes are drawn."""
+    probes: Episodes
+    """The last quarter, held out from everything."""
+
+    @classmethod
+    def of(cls, store: Store) -> Splits:
+        unlabelled, pool, probes = split_episodes(store, *SHARES)
+        if "action_mask" in store:
+            pool = pool[labelled_episodes(store)[pool]]
+        return cls(unlabelled, pool, probes)
+
+    def labelled(self, count: int, seed: int) -> Episodes:
+        """Some episodes of the pool; another seed draws others, and a larger budget holds a smaller one."""
+        if not 1 <= count <= len(self.pool):
+            raise UserError(
+                f"{count} labelled episodes of a pool of {len(self.pool)}",
+                f"ask for 1 to {len(self.pool)}, or get more: a quarter of the episodes may be labelled",
+            )
+        return np.random.default_rng([seed, 3]).permutation(self.pool)[:count]

@@ -27,7 +27,7 @@ from otflam.evaluate import (
     values,
     world_of,
 )
-from otflam.lam import MATTERS
+from otflam.lam import LEAST_GAIN
 from otflam.report.canvas import Sketch, counted, draw_bar, draw_log_axis, draw_paper, legend_below
 from otflam.report.published import SCALE, TRANSFER
 from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, line_width, rank_of, tint
@@ -35,7 +35,7 @@ from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, line_width,
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
 """What the action can be read from without any latent."""
-MIN_GAIN_PERCENT = 100 * MATTERS
+MIN_GAIN_PERCENT = 100 * LEAST_GAIN
 """Per cent by which a healthy model's error must lie below that with another transition's latent."""
 TITLES = {BODY_TRANSFER: "Another body: walker-run → cheetah-run", DIGIT_TRANSFER: "Other digits: 0 to 4 → 5 to 9"}
 ORDERS = {1: "first\ndifferences", 2: "second\ndifferences"}

@@ -2,8 +2,13 @@ from otflam.tokenizer.api import Tokenizer as Tokenizer, packaged_tokenizer as p
 from otflam.tokenizer.build import (
     TOKENIZER_KIND as TOKENIZER_KIND,
     TOKENIZER_VERSION as TOKENIZER_VERSION,
+    TOKENS as TOKENS,
+    Seen as Seen,
     build_tokenizer as build_tokenizer,
     collapse_warning as collapse_warning,
+    encode_frames as encode_frames,
+    encode_store as encode_store,
+    encode_with as encode_with,
     frame_clips as frame_clips,
     frame_error as frame_error,
     load_frame_tokenizer as load_frame_tokenizer,
@@ -11,20 +16,13 @@ from otflam.tokenizer.build import (
     motion_clips as motion_clips,
     train_frame_tokenizer as train_frame_tokenizer,
     train_tokenizer as train_tokenizer,
+    watch as watch,
 )
 from otflam.tokenizer.config import (
     CodebookConfig as CodebookConfig,
     DecoderConfig as DecoderConfig,
     FrameTokenizerConfig as FrameTokenizerConfig,
     TokenizerConfig as TokenizerConfig,
-)
-from otflam.tokenizer.encode import (
-    TOKENS as TOKENS,
-    Seen as Seen,
-    encode_frames as encode_frames,
-    encode_store as encode_store,
-    encode_with as encode_with,
-    watch as watch,
 )
 from otflam.tokenizer.frames import FrameTokenizer as FrameTokenizer
 from otflam.tokenizer.model import (

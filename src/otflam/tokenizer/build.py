@@ -1,19 +1,22 @@
-"""Tokenizers by method, trained and loaded."""
+"""Tokenizers by method, trained and loaded; and all codes of a data set, computed once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from einops import rearrange, reduce
+from jaxtyping import Float32, UInt8
 from torch import nn
 
 from otflam.core import (
     IMPALA,
     SILENT,
+    Batch,
     Hardware,
     Progress,
     TrainConfig,
@@ -22,20 +25,23 @@ from otflam.core import (
     launch,
     load_model,
     read_release,
+    release_hash,
     to_json,
     train_into,
 )
-from otflam.data import Clips, Store
+from otflam.data import Clips, Column, Store, derive
+from otflam.motion import motion_of_sequence
 from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
 from otflam.tokenizer.frames import FrameTokenizer
-from otflam.tokenizer.model import OTF, MotionAutoencoder
-from otflam.tokenizer.monolithic import Monolithic
+from otflam.tokenizer.model import OTF, Monolithic, MotionAutoencoder
 
 TOKENIZER_KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
 TOKENIZER_VERSION = 2
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
 Tokenizer = TypeVar("Tokenizer", bound=nn.Module)
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
+CODES, TOKENS = "codes", "tokens"
+BATCH = 256
 
 
 def build_tokenizer(config: TokenizerConfig) -> MotionAutoencoder:
@@ -109,15 +115,15 @@ def frame_clips(
 
 def load_frame_tokenizer(folder: Path) -> FrameTokenizer:
     """A trained tokenizer of frames, ready to encode."""
-    told = read_release(folder, FRAMES_KIND)["model"]
-    config = from_json(FrameTokenizerConfig, told, f"{folder / 'config.json'}: model")
+    config_json = read_release(folder, FRAMES_KIND)["model"]
+    config = from_json(FrameTokenizerConfig, config_json, f"{folder / 'config.json'}: model")
     return load_model(partial(FrameTokenizer, config), folder).eval()
 
 
 @torch.inference_mode()
 def frame_error(tokenizer: FrameTokenizer, clips: Clips, count: int) -> float | None:
     """Squared error of redrawn frames over their variance, on evenly spaced ones; none if all are of one colour."""
-    chosen = np.unique(np.linspace(0, len(clips) - 1, min(count, len(clips))).round().astype(np.int64))
+    chosen = clips.evenly_spaced(count)
     error = total = squares = elements = 0.0
     for rows in np.array_split(chosen, -(-len(chosen) // 64)):
         images = clips.gather(rows).images(0)
@@ -162,3 +168,76 @@ def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]])
         f"the codebook has collapsed: {last['active']:.0f} of {codes} codes in use, {last['bits']:.3f} bits a token; "
         "lengthen --warmup, lower --patience, or check that the frames move at all"
     )
+
+
+def encode_store(store: Store, folder: Path, progress: Progress = SILENT) -> Store:
+    """The column of codes that a trained tokenizer gives a data set: one byte for every patch.
+
+    A row holds the codes of the motion that starts there; rows whose motion would leave the episode hold zeros, and no
+    clip with the tokenizer's offsets ever reads them.
+    """
+    return encode_with(store, load_tokenizer(folder), release_hash(folder), progress)
+
+
+def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
+    """The same for a tokenizer that is loaded, or that another model contains."""
+    motion_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
+    patches = tokenizer.config.grid**2
+    return derive(
+        store,
+        CODES,
+        tokenizer_hash,
+        Column("uint8", (patches,)),
+        lambda index: encode_episode(tokenizer, store, index, patches),
+        progress,
+    )
+
+
+@torch.inference_mode()
+def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patches: int) -> np.ndarray:
+    frames = store.episode(index, "frames")
+    codes = np.zeros((len(frames), patches), np.uint8)
+    offsets = tokenizer.config.motion.offsets
+    before, span = -offsets[0], offsets[-1] - offsets[0]
+    for first in range(0, len(frames) - span, BATCH):
+        part = torch.from_numpy(np.array(frames[first : first + BATCH + span]))[:, None]
+        images = tokenizer.resize(Batch(part, (0,), {}).images(0))
+        found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
+        codes[first + before : first + before + len(found)] = found.numpy()
+    return codes
+
+
+class Seen(NamedTuple):
+    """What a tokenizer finds in consecutive frames: n motions, on a grid of u × v patches."""
+
+    codes: UInt8[np.ndarray, "n u v"]
+    energy: Float32[np.ndarray, "n u v"]
+    """Of the motion in every patch."""
+    error: float
+    """Summed square of what the codes draw otherwise."""
+
+
+@torch.inference_mode()
+def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) -> Seen:
+    """Codes of consecutive frames, and how well they redraw the motion."""
+    images = tokenizer.resize(Batch(torch.from_numpy(frames)[:, None], (0,), {}).images(0))
+    signal = motion_of_sequence(tokenizer.config.motion, images)
+    codes, before, patch = tokenizer.encode(signal), -tokenizer.config.motion.offsets[0], tokenizer.config.patch
+    redrawn = tokenizer.redraw(codes, images[before : before + len(signal)])
+    energy = reduce(signal.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
+    found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
+    return Seen(found.numpy().astype(np.uint8), energy.numpy(), float((redrawn - signal).square().sum()))
+
+
+def encode_frames(store: Store, tokenizer: FrameTokenizer, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
+    """The column of tokens that a frame tokenizer gives every frame of a data set."""
+    frame_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
+    places = (store.columns["frames"].shape[0] // 2 ** len(IMPALA)) ** 2
+
+    @torch.inference_mode()
+    def compute(index: int) -> np.ndarray:
+        frames = torch.from_numpy(np.array(store.episode(index, "frames")))[:, None]
+        parts = [tokenizer.encode(Batch(part, (0,), {}).images(0)) for part in frames.split(BATCH)]
+        return torch.cat(parts).numpy().astype(np.int16)
+
+    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, progress)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow
 from otflam.tokenizer.config import FrameTokenizerConfig
 
-TIGHT = 1e-3
+MARGIN = 1e-3
 """How far inside the outermost levels numbers are kept before they are rounded."""
 
 
@@ -36,7 +36,7 @@ class FSQ(nn.Module):
 
     def forward(self, numbers: Float[Tensor, "*b l"]) -> Float[Tensor, "*b l"]:
         half = (self.levels - 1) / 2
-        bounded = half * (1 - TIGHT) * torch.tanh(numbers)
+        bounded = half * (1 - MARGIN) * torch.tanh(numbers)
         # With an even number of levels none of them is 0: they lie half a step off the whole numbers.
         shift = torch.where(self.levels % 2 == 0, 0.5, 0.0)
         rounded = torch.round(bounded + shift) - shift

@@ -26,6 +26,8 @@ from otflam.tokenizer.quantize import Codebook, overlap
 
 KMEANS_TOKENS, KMEANS_BATCHES = 20_000, 8
 """Tokens that k-means starts the codebook from, taken evenly from the last batches of the warm-up."""
+TOKEN_SCALE = 0.3
+"""Makes the tokens of a monolithic tokenizer about as large as OTF's, so that the commitment loss weighs alike."""
 
 
 class Factors(NamedTuple):
@@ -196,3 +198,42 @@ def bits_per_token(counts: Float[Tensor, "p k"]) -> Float[Tensor, ""]:
     """Mean entropy of a token over samples: 0 if every place always has the same code, so that nothing is said."""
     share = counts / counts.sum(1, keepdim=True).clamp_min(1)
     return -(share * share.clamp_min(1e-12).log2()).sum(1).mean()
+
+
+class Monolithic(MotionAutoencoder):
+    """The counterpart of OTF (paper §6.1): one global encoder, the same number of bits, the same decoder.
+
+    As many vectors as OTF has patches are quantised with as many codes, so both spend P·log2 K bits on a motion. But
+    here every vector is computed from the whole motion signal, and every place of the decoded map from all vectors.
+    Layers over the whole are not shared by patches: it has some 70 times OTF's parameters (docs/methods/otf.md).
+    """
+
+    def __init__(self, config: TokenizerConfig) -> None:
+        super().__init__(config)
+        count, dim, side = config.grid**2, config.codebook.dim, config.grid * config.patch
+        size = side
+        for _ in range(3):
+            size = (size + 1) // 2
+        # Normalised over samples at every layer, and without a bias at the end: else the vectors differ more from each
+        # other than samples do when k-means starts the codebook, and every vector keeps one code for ever.
+        self.encoder = nn.Sequential(
+            *(part for sizes in ((self.motion_channels, 32), (32, 64), (64, 64)) for part in _stage(*sizes)),
+            nn.Flatten(),
+            nn.Linear(64 * size**2, config.whole),
+            nn.GELU(),
+            nn.BatchNorm1d(config.whole, affine=False),
+            nn.Linear(config.whole, count * dim, bias=False),
+        )
+        self.spread = nn.Sequential(
+            nn.Linear(count * dim, config.whole), nn.GELU(), nn.Linear(config.whole, count * config.descriptor)
+        )
+
+    def embed(self, signal: Float[Tensor, "b m h w"]) -> Float[Tensor, "b n d"]:
+        return rearrange(TOKEN_SCALE * self.encoder(signal), "b (n d) -> b n d", d=self.config.codebook.dim)
+
+    def describe(self, tokens: Float[Tensor, "b n d"], codes: Int64[Tensor, "b n"] | None) -> Float[Tensor, "b p e"]:
+        return rearrange(self.spread(tokens.flatten(1)), "b (p e) -> b p e", e=self.config.descriptor)
+
+
+def _stage(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
+    return nn.Conv2d(inputs, outputs, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.GELU()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from otflam import Method, Size, register_method
-from otflam.core.training import TrainConfig
+from otflam.core import TrainConfig
 
 
 @dataclass(frozen=True)

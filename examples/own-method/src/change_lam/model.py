@@ -4,8 +4,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from change_lam import ChangeConfig
-from otflam.core.batch import Batch
-from otflam.lam.model import LAM, Parts
+from otflam.core import Batch
+from otflam.lam import LAM, Parts
 
 
 class ChangeLAM(LAM):

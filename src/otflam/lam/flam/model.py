@@ -18,11 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core import (
-    CODE_SIZED,
+    CODE_DEVIATION,
     IMPALA,
-    NEAR_ZERO,
-    SHARPENED,
+    QUERY_GAIN,
+    SMALL_DEVIATION,
+    Attention,
     Batch,
+    Block,
     Progress,
     Terms,
     UserError,
@@ -31,7 +33,6 @@ from otflam.core import (
 )
 from otflam.data import Store
 from otflam.lam.flam import FlamConfig
-from otflam.lam.flam.slots import Consult, Factorizer
 from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
 from otflam.tokenizer import TOKENS, Codebook, CodebookConfig, FrameTokenizer, encode_frames
 
@@ -39,10 +40,12 @@ IMAGINED = "imagined"
 """A column of features that were predicted, in place of those of frames."""
 CODES = 16
 """Codes of the discrete bottleneck."""
-QUIET = -4.0
+START_LOGVAR = -4.0
 """Logarithm of the variance that actions start with: as noise they would be unlearned before they could be of use."""
-IN_USE = 0.01
+LEAST_USED_SHARE = 0.01
 """Least share of all places that a slot in use owns."""
+SHARE_FLOOR = 1e-6
+"""Added to the share of every slot, so that one which owns nothing has a mean."""
 
 
 class Seen(NamedTuple):
@@ -63,7 +66,7 @@ class Flam(LAM):
         self.tokenizer = tokenizer.requires_grad_(False).eval()
         sizes, width = (config.dim, config.heads, config.mlp, config.blocks), tokenizer.config.dim
         self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.places = nn.Parameter(CODE_SIZED * torch.randn(places, config.dim))
+        self.places = nn.Parameter(CODE_DEVIATION * torch.randn(places, config.dim))
         self.factorise = Factorizer(config.dim, config.slots, *sizes[1:], config.rounds, config.frames)
         self.pair, self.inverse = nn.Linear(2 * config.dim, config.dim), Consult(*sizes)
         self.actions = nn.Linear(config.dim, 2 * self.action)
@@ -72,7 +75,7 @@ class Flam(LAM):
         self.next_slot = nn.Linear(config.dim, config.dim)
         self.seat = nn.Linear(2 * config.dim, config.dim)
         self.redraw_enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
-        self.redraw_places = nn.Parameter(NEAR_ZERO * torch.randn(places, config.dim))
+        self.redraw_places = nn.Parameter(SMALL_DEVIATION * torch.randn(places, config.dim))
         self.mix = Consult(*sizes)
         last = nn.Linear(config.dim, width)
         self.leave = nn.Sequential(nn.LayerNorm(config.dim), last)
@@ -80,8 +83,8 @@ class Flam(LAM):
         # From torch's own start every slot owned the same share of every place for hundreds of steps (docs/log.md).
         start_orthogonal(self, but=tokenizer)
         with torch.no_grad():
-            self.factorise.share_out.query.weight.mul_(SHARPENED)
-            self.actions.bias[self.action :] = QUIET
+            self.factorise.share_out.query.weight.mul_(QUERY_GAIN)
+            self.actions.bias[self.action :] = START_LOGVAR
             last.weight.zero_()  # the first prediction is that nothing changes
 
     @classmethod
@@ -187,7 +190,7 @@ class Flam(LAM):
         losses = {"next": torch.stack(errors).mean(), "kl": grown * kl, "commit": commit}
         with torch.no_grad():
             owned = seen.shares.mean((0, 1, 3))
-            metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > IN_USE).float().sum()}
+            metrics = {"first": errors[0], "kl_full": kl, "slots_used": (owned > LEAST_USED_SHARE).float().sum()}
         return Terms(losses, metrics | latent_stats(mean.flatten(1)))
 
     def squeeze(self, mean: Float[Tensor, "n k a"], logvar: Float[Tensor, "n k a"]) -> tuple[Tensor, Tensor, Tensor]:
@@ -205,5 +208,72 @@ class Flam(LAM):
 
     def inner_health(self, seen: Seen) -> dict[str, float]:
         owned = seen.shares[:, -2].mean((0, 2))
-        used = float((owned > IN_USE).sum())
+        used = float((owned > LEAST_USED_SHARE).sum())
         return {"slots": float(self.config.slots), "slots_used": used, "smallest_slot": float(owned.min())}
+
+
+class SlotAttention(nn.Module):
+    """Slots compete for places: every place is shared out among them, and each slot moves to the mean of its share.
+
+    Each slot starts from its own learned vector, so that the same slot means the same thing in every frame.
+    """
+
+    def __init__(self, dim: int, slots: int, mlp: int, rounds: int) -> None:
+        super().__init__()
+        self.rounds = rounds
+        self.start = nn.Parameter(torch.randn(slots, dim) / dim**0.5)
+        self.place_norm, self.slot_norm, self.think_norm = nn.LayerNorm(dim), nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.query, self.key, self.value = (nn.Linear(dim, dim, bias=False) for _ in range(3))
+        self.update = nn.GRUCell(dim, dim)
+        self.think = nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Linear(mlp, dim))
+
+    def forward(self, places: Float[Tensor, "b p d"]) -> tuple[Float[Tensor, "b k d"], Float[Tensor, "b k p"]]:
+        """The slots, and the share of every place that each of them owns."""
+        seen = self.place_norm(places)
+        key, value = self.key(seen), self.value(seen)
+        slots = self.start.expand(len(places), -1, -1)
+        shares = torch.empty(0)
+        for _ in range(self.rounds):
+            query = self.query(self.slot_norm(slots))
+            shares = (query @ key.mT / key.shape[-1] ** 0.5).softmax(1)
+            mean = (shares + SHARE_FLOOR) / (shares + SHARE_FLOOR).sum(-1, keepdim=True)
+            moved = self.update((mean @ value).flatten(0, 1), slots.flatten(0, 1)).view_as(slots)
+            slots = moved + self.think(self.think_norm(moved))
+        return slots, shares
+
+
+class Factorizer(nn.Module):
+    """Slots of every frame; then each slot looks back at its own past, and only there."""
+
+    def __init__(self, dim: int, slots: int, heads: int, mlp: int, blocks: int, rounds: int, frames: int) -> None:
+        super().__init__()
+        self.share_out = SlotAttention(dim, slots, mlp, rounds)
+        self.times = nn.Parameter(SMALL_DEVIATION * torch.randn(frames, dim))
+        self.remember = nn.Sequential(*(Block(dim, heads, mlp, 0.0, causal=True) for _ in range(blocks)))
+
+    def forward(self, places: Float[Tensor, "b t p d"]) -> tuple[Float[Tensor, "b t k d"], Float[Tensor, "b t k p"]]:
+        count, times = places.shape[:2]
+        slots, shares = self.share_out(places.flatten(0, 1))
+        own = rearrange(slots, "(b t) k d -> (b k) t d", b=count)
+        own = self.remember(own + self.times[:times])
+        return rearrange(own, "(b k) t d -> b t k d", b=count), rearrange(shares, "(b t) k p -> b t k p", b=count)
+
+
+class Consult(nn.Module):
+    """Layers in which every question is answered by the slots, all of them, and by no other question."""
+
+    def __init__(self, dim: int, heads: int, mlp: int, blocks: int) -> None:
+        super().__init__()
+        self.slot_norm = nn.LayerNorm(dim)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(2 * blocks))
+        self.asks = nn.ModuleList(Attention(dim, heads) for _ in range(blocks))
+        self.thinks = nn.ModuleList(
+            nn.Sequential(nn.Linear(dim, mlp), nn.GELU(), nn.Linear(mlp, dim)) for _ in range(blocks)
+        )
+
+    def forward(self, questions: Float[Tensor, "b n d"], slots: Float[Tensor, "b k d"]) -> Float[Tensor, "b n d"]:
+        known = self.slot_norm(slots)
+        for number, (ask, think) in enumerate(zip(self.asks, self.thinks, strict=True)):
+            questions = questions + ask(self.norms[2 * number](questions), known)
+            questions = questions + think(self.norms[2 * number + 1](questions))
+        return questions

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from otflam.core import NEAR_ZERO, Batch, Block, Progress, Terms, UserError, gather_rows, place_of
+from otflam.core import SMALL_DEVIATION, Batch, Block, Progress, Terms, UserError, gather_rows, place_of
 from otflam.data import Clips, Column, Store, derive
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.hilam.chunking import (
@@ -71,7 +71,7 @@ class Hilam(LAM):
         sizes = (config.dim, config.heads, config.mlp, config.blocks)
         self.enter = nn.Linear(config.width, config.dim)
         self.outer_in, self.outer_out, self.inner_in, self.inner_out, self.main = (Causal(*sizes) for _ in range(5))
-        self.times = nn.Parameter(NEAR_ZERO * torch.randn(3, config.window, config.dim))
+        self.times = nn.Parameter(SMALL_DEVIATION * torch.randn(3, config.window, config.dim))
         self.outer_cut, self.inner_cut = BoundaryFinder(config.dim), BoundaryFinder(config.dim)
         self.skill, self.unfold = nn.Linear(config.dim, config.skill), nn.Linear(config.skill, config.dim)
         self.outer_skip, self.inner_skip = nn.Linear(config.dim, config.dim), nn.Linear(config.dim, config.dim)
@@ -200,11 +200,11 @@ class Hilam(LAM):
         stages = self.stages(seen.sequence)
         guess, truth = stages.guess[:, :-1], self.normal(seen.sequence)[:, 1:]
         foreseen = guess[:, -1] * self.unit + self.centre
-        drawn = self.low.predict_future(seen.low, foreseen)
+        predicted = self.low.predict_future(seen.low, foreseen)
         (begun, likely), (begun_inside, likely_inside) = stages.rates
         ratio = ratio_loss(begun, likely, self.config.chunks[0])
         ratio = ratio + ratio_loss(begun_inside, likely_inside, self.config.chunks[1])
-        losses = {"latent": F.l1_loss(guess, truth), "rec": F.mse_loss(drawn, self.future(batch)), "ratio": ratio}
+        losses = {"latent": F.l1_loss(guess, truth), "rec": F.mse_loss(predicted, self.future(batch)), "ratio": ratio}
         metrics = {"begun": begun, "begun_inside": begun_inside, **latent_stats(stages.skills[:, -1])}
         return Terms(losses, {name: value.detach() for name, value in metrics.items()})
 

@@ -94,7 +94,7 @@ register_method(
         name="m-lapo",
         summary="M-LAPO: LAPO whose inverse model is told what moved.",
         config=MLapoConfig,
-        model="otflam.lam.lapo.motion:MotionLapo",
+        model="otflam.lam.lapo.model:MotionLapo",
         draws=True,
         sizes=sizes(MLapoConfig, NEXT),
         paper="E.4",
@@ -106,7 +106,7 @@ register_method(
         name="f-lapo",
         summary="F-LAPO: LAPO whose inverse model is a patch encoder with a code for every patch.",
         config=FLapoConfig,
-        model="otflam.lam.lapo.factorised:FactorisedLapo",
+        model="otflam.lam.lapo.model:FactorisedLapo",
         draws=True,
         sizes=sizes(
             FLapoConfig, NEXT | {"commit": 0.25}, **{name: {"patch": patch} for name, patch in PATCHES.items()}

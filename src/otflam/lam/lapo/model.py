@@ -1,9 +1,9 @@
-"""LAPO in LAOM's form (paper E.1): one latent action for the whole scene, from stacked frames.
+"""LAPO in LAOM's form (paper E.1), M-LAPO and F-LAPO: one latent action for the whole scene, from stacked frames.
 
 The inverse model sees two observations and names what lies between them; the forward model redraws the next stack of
 frames from the current one. Frames are in [-1, 1] inside; errors and pictures are of the newest frame in [0, 1].
 
-Axes: b transitions, k c stacked frames and their colours, h w pixels, d latent.
+Axes: b transitions, k c stacked frames and their colours, h w pixels, m motion channels, p patches, e code, d latent.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow, start_orthogonal
-from otflam.lam.lapo import LapoConfig
+from otflam.core import IMPALA, Batch, Terms, conv_encoder, gather_rows, grow, start_orthogonal
+from otflam.lam.lapo import FLapoConfig, LapoConfig, MLapoConfig
 from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
+from otflam.motion import TRANSFORMS, MotionConfig
+from otflam.tokenizer import Codebook, Quantized, code_weights, placed_patches
 
 
 class Seen(NamedTuple):
@@ -123,3 +125,72 @@ class Lapo(LAM):
 
 def signed(images: Tensor) -> Tensor:
     return 2 * images - 1
+
+
+class MotionLapo(Lapo):
+    """M-LAPO (paper E.4): its inverse model is also told what moved; the forward one would get the target with it."""
+
+    config: MLapoConfig
+
+    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
+        return self.inverse_of(2 * stacked + MotionConfig(self.config.transform).channels(self.colours), widths)
+
+    def see(self, now: Tensor, ahead: Tensor) -> Seen:
+        """The change from the newest frame of one observation to that of the other, however far apart."""
+        transform = TRANSFORMS[self.config.transform]
+        before, after = ((stack[:, -self.colours :] + 1) / 2 for stack in (now, ahead))
+        return Seen(now, ahead, transform(after) - transform(before))
+
+    def infer_latent(self, seen: Seen) -> Latents:
+        assert seen.motion is not None
+        return self.inverse(torch.cat([seen.now, seen.ahead, seen.motion], 1))
+
+
+class FactorisedLapo(Lapo):
+    """F-LAPO (paper E.5): its inverse model is a patch encoder with one code for every pair of patches.
+
+    All codes together, flattened and projected, are the latent action. No motion is computed, and the forward model
+    sees nothing but that vector.
+    """
+
+    config: FLapoConfig
+
+    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
+        pixels, config = 2 * self.colours * self.config.patch**2, self.config
+        self.codebook = Codebook(config.codebook)
+        self.started = nn.Buffer(torch.zeros((), dtype=torch.bool))
+        self.out = nn.Linear(config.grid**2 * config.codebook.dim, config.latent)
+        return nn.Sequential(
+            nn.Linear(pixels + 2, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.codebook.dim)
+        )
+
+    def embed(self, seen: Seen) -> Float[Tensor, "b p e"]:
+        """Continuous tokens of pairs of patches, each with its place."""
+        size = self.config.grid * self.config.patch
+        pair = torch.cat([seen.now[:, -self.colours :], seen.ahead[:, -self.colours :]], 1)
+        if pair.shape[-1] != size:
+            pair = F.interpolate(pair, (size, size), mode="bilinear", align_corners=False)
+        return self.inverse(placed_patches(pair, self.config.patch))
+
+    def quantise(self, seen: Seen) -> tuple[Latents, Quantized]:
+        tokens = self.embed(seen)
+        flat = tokens.flatten(0, 1)
+        if self.training and not self.started:  # k-means of the first batch, as the tokenizer starts its codebook
+            self.codebook.start_from(gather_rows(flat.detach().float()))
+            self.started.fill_(True)
+        quantized = self.codebook(flat)
+        return self.out(quantized.tokens.view(len(tokens), -1)), quantized
+
+    def codes_used(self, batch: Batch, seen: Seen) -> Tensor:
+        codes = self.codebook.nearest(self.embed(seen).flatten(0, 1))[None]
+        return code_weights(codes, self.config.codebook.codes).mean(0)
+
+    def infer_latent(self, seen: Seen) -> Latents:
+        return self.quantise(seen)[0]
+
+    def forward(self, batch: Batch) -> Terms:
+        seen = self.observe(batch)
+        latent, quantized = self.quantise(seen)
+        losses = {"next": self.stack_error(batch, seen, latent), "commit": quantized.distance}
+        used = torch.bincount(quantized.codes, minlength=self.config.codebook.codes) > 0
+        return Terms(losses, {**latent_stats(latent), "active": used.float().sum()})

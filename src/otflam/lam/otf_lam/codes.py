@@ -1,35 +1,45 @@
-"""What both OTF-LAMs share: they read the codes of a frozen motion tokenizer.
+"""What both OTF-LAMs share: they read the codes of a frozen motion tokenizer, with two transformers.
 
-Axes: b transitions, p patches, n tokens, s state features.
+In the action abstraction module (paper §4.1, C.1) local codes, in the context of the state, become one latent; the
+token-based forward model (paper C.2, C.3) predicts from it.
+
+Axes: b transitions, p patches, n tokens, s state features, c code features, l queries, d latent.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
+from einops import rearrange
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
-from otflam.core import Batch, Progress, UserError, to_json
+from otflam.core import (
+    CODE_DEVIATION,
+    QUERY_GAIN,
+    SMALL_DEVIATION,
+    Attention,
+    Batch,
+    Block,
+    Progress,
+    UserError,
+    start_orthogonal,
+    to_json,
+)
 from otflam.data import Store
 from otflam.lam.model import LAM, Latents, Parts
-from otflam.lam.otf_lam import OTFConfig
-from otflam.lam.otf_lam.tokens import ActionAbstraction, merge_cells
+from otflam.lam.otf_lam import AbstractionConfig, OTFConfig, PredictorConfig
 from otflam.tokenizer import MotionAutoencoder, code_weights, encode_with
 
 OPTIONS = {"transform": "--motion.transform", "order": "--motion.order", "stride": "--motion.stride"}
 
 
-@runtime_checkable
-class OverCodes(Protocol):
-    """What a code-reading model has seen, whatever else that is."""
-
-    @property
-    def codes(self) -> Int64[Tensor, "b p"]: ...
-
-    @property
-    def state(self) -> Float[Tensor, "b n s"]: ...
+class Seen(NamedTuple):
+    codes: Int64[Tensor, "b p"]
+    state: Float[Tensor, "b n s"]
+    frame: Float[Tensor, "b c h w"] | None = None
+    """The current one, for a method that predicts its change."""
 
 
 class CodeLAM(LAM):
@@ -52,7 +62,7 @@ class CodeLAM(LAM):
     def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
         return {"codes": encode_with(store, self.tokenizer, key, progress.part("codes"))}
 
-    def codes_used(self, batch: Batch, seen: OverCodes) -> Tensor:
+    def codes_used(self, batch: Batch, seen: Seen) -> Tensor:
         return code_weights(seen.codes, self.tokenizer.config.codebook.codes).mean(0)
 
     def codes(self, batch: Batch) -> Tensor:
@@ -62,10 +72,10 @@ class CodeLAM(LAM):
         with torch.no_grad():
             return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
 
-    def present(self, seen: OverCodes) -> Tensor:
+    def present(self, seen: Seen) -> Tensor:
         return seen.state
 
-    def infer_latent(self, seen: OverCodes) -> Latents:
+    def infer_latent(self, seen: Seen) -> Latents:
         vectors = self.tokenizer.codebook.vectors[seen.codes]
         return self.abstraction(seen.state, merge_cells(vectors, self.config.side, self.config.cell))
 
@@ -88,3 +98,64 @@ def check_tokenizer(config: OTFConfig, parts: Parts) -> MotionAutoencoder:
     if config.grid % config.cell:
         raise UserError(f"cells of {config.cell} patches on a grid of {config.grid}", "choose a divisor of the grid")
     return parts.base
+
+
+class ActionAbstraction(nn.Module):
+    def __init__(self, config: AbstractionConfig, state: int, code: int, tokens: int) -> None:
+        super().__init__()
+        self.places = nn.Parameter(CODE_DEVIATION * torch.randn(tokens, config.dim))
+        self.queries = nn.Parameter(SMALL_DEVIATION * torch.randn(config.queries, config.dim))
+        width = state + code + config.dim
+        self.enter = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, config.dim))
+        self.query_norm, self.token_norm = nn.LayerNorm(config.dim), nn.LayerNorm(config.dim)
+        self.read = Attention(config.dim, config.heads)
+        self.mix = nn.Sequential(
+            *(Block(config.dim, config.heads, config.mlp, config.dropout) for _ in range(config.depth))
+        )
+        flat = config.queries * config.dim
+        self.leave = nn.Sequential(nn.LayerNorm(flat), nn.Linear(flat, config.latent))
+        # The paper does not say how weights start. From torch's own start the queries read nearly the same mean of all
+        # tokens, and in thousands of steps the latent used one direction (docs/log.md).
+        start_orthogonal(self)
+        with torch.no_grad():
+            self.read.query.weight.mul_(QUERY_GAIN)
+
+    def forward(self, state: Float[Tensor, "b n s"], code: Float[Tensor, "b n c"]) -> Float[Tensor, "b d"]:
+        places = self.places.expand(len(state), -1, -1)
+        tokens = self.enter(torch.cat([state, code, places.to(state.dtype)], -1))  # u = φ_in([s, c, p])
+        queries = self.queries.expand(len(state), -1, -1)
+        read = queries + self.read(self.query_norm(queries), self.token_norm(tokens))  # H = Q + CrossAttn(Q, U, U)
+        return self.leave(rearrange(self.mix(read), "b l d -> b (l d)"))
+
+
+def merge_cells(vectors: Float[Tensor, "b p c"], side: int, cell: int) -> Float[Tensor, "b n c2"]:
+    """The vectors of cell × cell neighbouring patches side by side, as one token."""
+    return rearrange(vectors, "b (u i v j) c -> b (u v) (i j c)", u=side, i=cell, v=side, j=cell)
+
+
+class TokenPredictor(nn.Module):
+    """State tokens and a latent action in, tokens of the future out. It never sees a code."""
+
+    def __init__(self, config: PredictorConfig, state: int, latent: int, tokens: int) -> None:
+        super().__init__()
+        self.enter = nn.Sequential(nn.LayerNorm(state), nn.Linear(state, config.dim))
+        self.act = nn.Linear(latent, config.dim)
+        self.places = nn.Parameter(SMALL_DEVIATION * torch.randn(1 + tokens, config.dim))
+        self.layers = nn.ModuleList(
+            Block(config.dim, config.heads, config.mlp, config.dropout) for _ in range(config.depth)
+        )
+        width = config.dim * (tokens if config.placed else 1)
+        self.remind = nn.ModuleList(nn.Linear(latent, width) for _ in range(config.depth))
+        # The latent starts without a say: as noise it would be unlearned before it could be of use.
+        for parameter in (*self.act.parameters(), *self.remind.parameters()):
+            nn.init.zeros_(parameter)
+        self.norm = nn.LayerNorm(config.dim)
+
+    def forward(self, state: Float[Tensor, "b n s"], latent: Float[Tensor, "b d"]) -> Float[Tensor, "b n p"]:
+        tokens = torch.cat([self.act(latent)[:, None], self.enter(state)], 1) + self.places
+        for layer, remind in zip(self.layers, self.remind, strict=True):
+            # z is added to the spatial tokens only: the action token already is z.
+            told = rearrange(remind(latent), "b (n p) -> b n p", p=tokens.shape[-1])  # n is 1 unless placed
+            spatial = tokens[:, 1:] + told
+            tokens = layer(torch.cat([tokens[:, :1], spatial], 1))
+        return self.norm(tokens[:, 1:])
