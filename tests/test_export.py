@@ -17,7 +17,7 @@ from otflam.envs.world import policy_names
 from otflam.evaluate import names
 from otflam.policy.train import Reference
 from otflam.report.page import as_html, make_page
-from otflam.report.style import METHOD_COLOURS
+from otflam.report.style import method_colours
 from otflam.report.tables import TABLES, Table, as_csv, as_latex, as_markdown, fill, tables_with_rows
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
@@ -158,7 +158,7 @@ def test_names_are_those_that_stages_know() -> None:
     """Stages to the left cannot read the list of names: what they call their policies must be on it."""
     assert policy_names("cheetah-run") == names.UNTRAINED
     assert set(get_args(Reference)) == {*names.REFERENCES, names.ALL_ACTIONS}
-    assert {*names.BOUNDS, *names.REFERENCES, *names.GROUNDED} <= METHOD_COLOURS.keys()
+    assert {*names.BOUNDS, *names.REFERENCES, *names.GROUNDED} <= method_colours().keys()
     assert {*names.FLOOR, *names.CEILING} == set(names.BOUNDS)
 
 

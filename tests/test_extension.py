@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,17 @@ import pytest
 import torch
 
 import otflam
+from otflam.commands.lam import training_commands
 from otflam.core.errors import UserError
 from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.evaluate.extractors import load_extractor
+from otflam.experiments import lams
 from otflam.lam.method import METHODS, Method, register_method
 from otflam.lam.train import train_lam
+from otflam.report.style import method_colours
+from otflam.report.tables import fill
 from otflam.tokenizer.build import train_tokenizer
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-method"
@@ -88,6 +93,19 @@ def test_clips_of_a_torch_dataset_train_a_model(method: str, square_store: Store
     for wrong, problem in ((np.zeros((2, 64, 64, 3), np.float32), "float32"), (np.zeros((64, 64, 3)), "no clip")):
         with pytest.raises(UserError, match=problem):
             otflam.train_on_dataset(method, ([wrong], [wrong]), size.model, size.train, tmp_path / "no", cpu, base)
+
+
+def test_a_method_is_registered_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then help, plans, the index of the documents and the report's style have it."""
+    known = METHODS["lapo-128"]
+    mine = replace(known, name="mine-7", summary="Mine: another LAPO.", paper="–", colour="#123456")
+    monkeypatch.setitem(METHODS, mine.name, mine)
+    tiny = otflam.get_preset("tiny")
+    assert training_commands()["lam train mine-7"].__doc__ == "Train Mine: another LAPO."
+    assert mine.name in lams.methods(tiny) and any(job.method == mine.name for job in lams.plan(tiny, "lam"))
+    index = fill("<!-- table methods tiny -->\n<!-- end of table -->", Path())
+    assert "| [`mine-7`](mine.md) | Mine: another LAPO. | – | – | `lam/lapo/model.py::Lapo` |" in index
+    assert method_colours()["mine-7"] == "#123456"
 
 
 def test_names_are_taken_once() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from otflam.report.style import INK, METHOD_COLOURS, MUTED, colour_of, hatch_of, hexed, rank_of, tint
+from otflam.report.style import INK, MUTED, colour_of, hatch_of, hexed, method_colours, rank_of, tint
 
 DEFECTS = {
     "none": np.eye(3),
@@ -29,19 +29,19 @@ def lab(colour: str, eyes: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("eyes", DEFECTS)
 def test_methods_differ_for_all_eyes(eyes: str) -> None:
-    names = list(METHOD_COLOURS)
+    names = list(method_colours())
     for some in (names[names.index("lapo-64") : names.index("all-actions")], ["otf", "monolithic"]):
         for one, other in itertools.combinations(some, 2):
-            seen = [lab(METHOD_COLOURS[name], DEFECTS[eyes]) for name in (one, other)]
+            seen = [lab(method_colours()[name], DEFECTS[eyes]) for name in (one, other)]
             assert np.linalg.norm(seen[0] - seen[1]) > 20, f"{one} looks like {other}"
 
 
 def test_variants_look_like_their_method_but_not_quite() -> None:
     for way in ("relabel", "finetune"):
-        assert colour_of(f"lapo-256+{way}") == colour_of("lapo-256") == METHOD_COLOURS["lapo-256"]
+        assert colour_of(f"lapo-256+{way}") == colour_of("lapo-256") == method_colours()["lapo-256"]
         assert hatch_of(f"lapo-256+{way}")
         assert rank_of("lapo-256") < rank_of(f"lapo-256+{way}") < rank_of("m-lapo")
-    assert len(set(METHOD_COLOURS.values())) == len(METHOD_COLOURS)
+    assert len(set(method_colours().values())) == len(method_colours())
     assert colour_of("somebody-else") == hexed(MUTED) and rank_of("somebody-else") > rank_of("otf")
     assert [tint("#102030", share) for share in (1.0, 0.0)] == ["#102030", "#fafaf8"]
     assert tint("#ffffff", 0.0, INK) == "#26262a"

@@ -18,29 +18,28 @@ MARGIN = 10
 SERIES = ("#c2571a", "#2a6f97", "#5a8f3c", "#8a4f9e", "#b8963e", "#4a4a52")
 """Colours of lines that are not methods, in order of use."""
 
-OURS_LAST = sorted(METHODS.values(), key=lambda method: method.name.startswith("otf"))
-METHOD_COLOURS: dict[str, str] = {
-    "zero": "#cfcfcb",
-    "random": "#a9a9a6",
-    "labels-only": "#77777b",
-    "idm": "#919188",
-    **{method.name: method.colour for method in OURS_LAST if method.colour},
-    "all-actions": "#4b4b50",
-    "expert": "#1c1c20",
-    "monolithic": "#4d88b2",
-    "otf": "#b5420f",
-}
-"""One colour for each method, in the order in which they are shown: references are grey, ours warm, all others cool.
+FLOORS = {"zero": "#cfcfcb", "random": "#a9a9a6", "labels-only": "#77777b", "idm": "#919188"}
+CEILINGS = {"all-actions": "#4b4b50", "expert": "#1c1c20"}
+TOKENIZERS = {"monolithic": "#4d88b2", "otf": "#b5420f"}
 
-Their distances were maximised for normal, red-blind and green-blind eyes; a test keeps them apart.
-"""
+
+def method_colours() -> dict[str, str]:
+    """One colour for each method, in the order in which they are shown: references are grey, ours warm, others cool.
+
+    Methods declare their own. Their distances were maximised for normal, red-blind and green-blind eyes; a test keeps
+    them apart.
+    """
+    ours_last = sorted(METHODS.values(), key=lambda method: method.name.startswith("otf"))
+    return {**FLOORS, **{each.name: each.colour for each in ours_last if each.colour}, **CEILINGS, **TOKENIZERS}
+
+
 HATCHES = {"": "", "relabel": "////", "finetune": "xxx"}
 """How a bar of `METHOD+WAY` differs from one of METHOD."""
 
 
 def colour_of(method: str) -> str:
     """The colour of a method, and of all its variants; somebody else's method is grey."""
-    return METHOD_COLOURS.get(method.partition("+")[0], hexed(MUTED))
+    return method_colours().get(method.partition("+")[0], hexed(MUTED))
 
 
 def hatch_of(method: str) -> str:
@@ -50,7 +49,7 @@ def hatch_of(method: str) -> str:
 def rank_of(method: str) -> tuple[int, int]:
     """Where a method stands among others: variants follow what they are variants of, unknown ones come last."""
     base, _, way = method.partition("+")
-    methods, ways = list(METHOD_COLOURS), list(HATCHES)
+    methods, ways = list(method_colours()), list(HATCHES)
     return (
         methods.index(base) if base in methods else len(methods),
         ways.index(way) if way in ways else len(ways),

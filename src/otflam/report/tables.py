@@ -223,11 +223,16 @@ PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", 
 
 
 def fill(page: str, folder: Path) -> str:
-    """A Markdown page whose marked tables are made anew from the records."""
+    """A Markdown page whose marked tables are made anew: from the records, or the index of methods."""
 
     def made(place: re.Match[str]) -> str:
-        listed = TABLES[require_name("table", place[2], TABLES)]
-        return place[1] + as_markdown(*listed.make(folder, place[3])) + place[4]
+        if place[2] == "methods":
+            parts = [
+                Table("Methods", "As they declare themselves.", "otflam tables", *tables_models.methods_table(place[3]))
+            ]
+        else:
+            parts = TABLES[require_name("table", place[2], [*TABLES, "methods"])].make(folder, place[3])
+        return place[1] + as_markdown(*parts) + place[4]
 
     return PLACE.sub(made, page)
 

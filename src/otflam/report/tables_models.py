@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from otflam.evaluate import (
     seed_gap,
     share_of,
 )
+from otflam.lam import METHODS
 from otflam.report.published import TRANSFER
 
 Body = tuple[list[str], list[list[str]]]
@@ -48,6 +50,17 @@ def with_half(value: Estimate | None, digits: int, sign: bool = False) -> str:
 def fastest(records: Records, metric: str) -> str:
     """An entry: seconds of the fastest seed; others may have shared their core."""
     return f"{min(record['metrics'][metric] for record in records):.0f}"
+
+
+def methods_table(preset: str) -> Body:
+    """Every method that has the preset's size, as it declares itself; its page is named after its family."""
+    rows = []
+    for method in METHODS.values():
+        if preset in method.sizes:
+            page, (module, _, model) = re.sub(r"-\d+$", "", method.name), method.model.partition(":")
+            place = f"`{module.removeprefix('otflam.').replace('.', '/')}.py::{model}`"
+            rows.append([f"[`{method.name}`]({page}.md)", method.summary, method.base or NONE, method.paper, place])
+    return ["method", "what it is", "stands on", "paper", "model"], rows
 
 
 def lam_table(folder: Path, preset: str) -> Body:
