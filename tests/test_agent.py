@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from otflam import cli
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.envs.rollout import Observation, episode_seed, play_episode
 from otflam.envs.suite import ControlEnv

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 from otflam.commands.report import EvaluateCurves
 from otflam.core.batch import Batch
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.data.writing import StoreWriter
 from otflam.envs.rollout import episode_seed, make_policy, play_episode

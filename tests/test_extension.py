@@ -15,8 +15,8 @@ import torch
 
 import otflam
 from otflam.commands.lam import training_commands
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.evaluate.extractors import load_extractor

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, recorded_collection, render
 from otflam.data.store import Store
 from otflam.envs.experts import load_expert

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 import torch
 
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.core.run import read_metrics
-from otflam.core.training import Hardware
 from otflam.data.clips import Clips
 from otflam.data.derived import derived_folder
 from otflam.data.store import Store
-from otflam.experiments.pictures import draw_predictions_of
+from otflam.experiments.studies import draw_predictions_of
 from otflam.lam import method as methods
 from otflam.lam.api import LatentActionModel
 from otflam.lam.build import load_lam

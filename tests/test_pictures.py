@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
-from otflam.experiments.pictures import draw_vocabulary
+from otflam.experiments.studies import draw_vocabulary
 from otflam.presets import get_preset
 from otflam.tokenizer.build import train_tokenizer
 

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from otflam.core.batch import Batch
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.core.processor import keep_freed_memory
-from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.policy.clone import Actor, Target

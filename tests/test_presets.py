@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from otflam.core.training import TrainConfig
+from otflam.core.config import TrainConfig
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES
 from otflam.lam.flam import FlamConfig
 from otflam.lam.hilam import HilamConfig

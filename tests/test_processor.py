@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.core.processor import WITHOUT_AMX, bfloat16
 from otflam.core.train import launch
-from otflam.core.training import Hardware
 from otflam.data.store import Store
 
 DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGILL)"
@@ -53,7 +53,7 @@ PROGRAM = """
 import dataclasses, sys
 from pathlib import Path
 from otflam.core.run import read_metrics
-from otflam.core.training import Hardware
+from otflam.core.config import Hardware
 from otflam.data.store import Store
 from otflam.presets import get_preset
 from otflam.tokenizer.build import train_tokenizer

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from otflam.core.config import ADDED, from_json, renamed, stable_hash, to_json
+from otflam.core.config import ADDED, TrainConfig, from_json, renamed, stable_hash, to_json
 from otflam.core.errors import UserError
-from otflam.core.training import TrainConfig
 from otflam.data.clips import Clips
 from otflam.data.store import FORMAT, VERSION, Store
 from otflam.evaluate.names import DIGITS

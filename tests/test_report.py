@@ -18,9 +18,9 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from otflam.commands.report import Report
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.core.training import Hardware
 from otflam.data.store import Store
 from otflam.experiments.studies import STUDIES
 from otflam.lam.train import train_lam

@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from otflam.core.batch import Batch, Terms
+from otflam.core.config import Hardware, TrainConfig
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.core.run import Run, read_metrics, training_seconds
 from otflam.core.train import fit, launch
-from otflam.core.training import Hardware, TrainConfig
 
 
 class Line(nn.Module):

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
 from otflam.envs.rollout import episode_seed, play_episode, play_together

@@ -11,8 +11,8 @@ import torch
 
 from otflam.commands.tokenizer import rebase
 from otflam.core.batch import Batch
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.training import Hardware
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import ablations, factor_metrics, mutual_information, perplexity, reconstruction

@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from otflam.core.batch import Batch, Terms
+from otflam.core.config import Hardware, TrainConfig
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.core.run import Run
 from otflam.core.train import fit, launch, rate_at
-from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
 from otflam.presets import get_preset

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from otflam import cli
+from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.core.training import Hardware
 from otflam.data.collect import collect_episodes, render
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store, summarise

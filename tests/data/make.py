@@ -6,8 +6,8 @@ Run it in an empty folder only when a kind of folder is added: what is there alr
 import dataclasses
 from pathlib import Path
 
+from otflam.core.config import Hardware, TrainConfig
 from otflam.core.processor import use_one_thread
-from otflam.core.training import Hardware, TrainConfig
 from otflam.data.collect import collect_episodes
 from otflam.lam.train import train_lam
 from otflam.policy.train import AgentPlan, train_agent

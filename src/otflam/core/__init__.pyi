@@ -7,6 +7,9 @@ from otflam.core.batch import (
 )
 from otflam.core.config import (
     ADDED as ADDED,
+    SMALLER_STEPS as SMALLER_STEPS,
+    Hardware as Hardware,
+    TrainConfig as TrainConfig,
     from_json as from_json,
     stable_hash as stable_hash,
     to_json as to_json,
@@ -98,5 +101,4 @@ from otflam.core.train import (
     train_into as train_into,
     train_step as train_step,
 )
-from otflam.core.training import SMALLER_STEPS as SMALLER_STEPS, Hardware as Hardware, TrainConfig as TrainConfig
 from otflam.core.types import HEADER as HEADER, Column as Column, Episode as Episode

@@ -21,13 +21,12 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from otflam.core.batch import Terms
-from otflam.core.config import to_json, versions
+from otflam.core.config import SMALLER_STEPS, Hardware, TrainConfig, to_json, versions
 from otflam.core.errors import UserError, first_line
 from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.progress import SILENT, Progress
 from otflam.core.release import first_not_finite, save_weights
 from otflam.core.run import Run
-from otflam.core.training import SMALLER_STEPS, Hardware, TrainConfig
 
 M = TypeVar("M", bound=nn.Module)
 

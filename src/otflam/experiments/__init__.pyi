@@ -8,6 +8,10 @@ from otflam.experiments.campaign.run import (
 from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_cells as run_cells
 from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
-from otflam.experiments.pictures import draw_predictions_of as draw_predictions_of, draw_vocabulary as draw_vocabulary
-from otflam.experiments.studies import STUDIES as STUDIES, run_demo as run_demo
+from otflam.experiments.studies import (
+    STUDIES as STUDIES,
+    draw_predictions_of as draw_predictions_of,
+    draw_vocabulary as draw_vocabulary,
+    run_demo as run_demo,
+)
 from otflam.experiments.tokenize import tokenize_video as tokenize_video, verdict as verdict

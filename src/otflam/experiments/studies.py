@@ -6,15 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from otflam.core import Progress, use_one_thread
+from otflam.core import Progress, UserError, read_release, use_one_thread
+from otflam.data import Clips, Store
 from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES, read_records
 from otflam.experiments import tokenizers
 from otflam.experiments.cells import KINDS, PlannedCell, Site, check_failures, run_cells
 from otflam.experiments.datasets import Lab, distracting
-from otflam.experiments.pictures import draw_vocabulary
+from otflam.lam import LAM_KIND, Backbone, load_lam
 from otflam.presets import Preset
-from otflam.report import contact_sheet, draw_strips, make_page
-from otflam.tokenizer import load_tokenizer, motion_clips
+from otflam.report import (
+    contact_sheet,
+    draw_assignments,
+    draw_atlas,
+    draw_codebook,
+    draw_motion_inputs,
+    draw_predictions,
+    draw_rollout,
+    draw_strips,
+    make_page,
+)
+from otflam.tokenizer import OTF, load_tokenizer, motion_clips
 
 Plan = Callable[[Preset], list[PlannedCell]]
 
@@ -190,3 +201,46 @@ def demo_numbers(records: Path) -> Iterator[str]:
 
 def below(share: float) -> str:
     return f"{100 * abs(share):.0f} % {'below' if share >= 0 else 'above'}"
+
+
+INPUT_SETTINGS = ("motion", "grid", "patch", "channels")
+"""What two tokenizers must share to redraw the same motion."""
+
+
+def draw_vocabulary(data: Path, tokenizer: Path, against: Path | None, out: Path) -> Iterator[Path]:
+    """Draw what a tokenizer knows; with another one, compare how both redraw the motion."""
+    store, model = Store(data), load_tokenizer(tokenizer)
+    if not isinstance(model, OTF):
+        raise UserError(f"{tokenizer} is monolithic", "give a factorised tokenizer; --against takes the other")
+    clips, stride = motion_clips(store, model.config), model.config.motion.stride
+    yield draw_motion_inputs(Clips(store, (-stride, 0, stride)), stride, out / "motion.png")
+    yield draw_codebook(model, out / "codebook.png")
+    yield draw_assignments(model, clips, out / "assignments.png")
+    yield draw_atlas(model, clips, out / "atlas.png")
+    shown = {"OTF": model}
+    if against is not None:
+        other = load_tokenizer(against)
+        if any(getattr(other.config, name) != getattr(model.config, name) for name in INPUT_SETTINGS):
+            raise UserError(
+                f"{against} sees other motion than {tokenizer} ({', '.join(INPUT_SETTINGS)})", "compare like with like"
+            )
+        shown["monolithic" if other.config.method == "monolithic" else "other"] = other
+    yield draw_strips(shown, clips, f"Motion of {data.name}, redrawn from codes", out / "strips.png")
+
+
+def draw_predictions_of(
+    data: Path, folder: Path, backbone: Backbone | None, samples: int, steps: int, out: Path
+) -> Iterator[Path]:
+    """What a trained model predicts on held-out episodes, for one step and for many."""
+    store, (model, parts) = Store(data), load_lam(folder, backbone)
+    config = read_release(folder, LAM_KIND)
+    parts.check_frames(store.columns["frames"].shape)
+    train, held = config["episodes"] if config["data"] == store.hash else ([], [0])
+    columns = model.columns(parts, store, [*train, *held])
+    clips = Clips(store, model.offsets, (), held, columns)
+    name = config["method"] + (f" ({config['backbone']['name']})" if config["backbone"] else "")
+    title = f"{name} on {data.name}"
+    yield draw_predictions({name: model}, clips, title, out, samples)
+    strip = out.with_name(f"{out.stem}-rollout{out.suffix}")
+    episode = Clips(store, model.offsets, (), held[:1], columns)
+    yield draw_rollout(model, episode, f"{title}: imagined from latents", strip, steps)

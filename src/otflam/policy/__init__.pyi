@@ -2,6 +2,7 @@ from otflam.policy.agent import (
     AGENT_VERSION as AGENT_VERSION,
     Agent as Agent,
     describe_agent as describe_agent,
+    load as load,
     load_agent as load_agent,
 )
 from otflam.policy.clone import (
@@ -29,7 +30,6 @@ from otflam.policy.decode import (
     seen_frames as seen_frames,
     train_decoder as train_decoder,
 )
-from otflam.policy.loading import load as load
 from otflam.policy.spaces import ActionSpace as ActionSpace, LatentSpace as LatentSpace
 from otflam.policy.train import (
     SEEN_AHEAD as SEEN_AHEAD,

@@ -1,4 +1,4 @@
-"""An agent: a clone, and for a clone of latents the decoder that turns them into actions. `rollout` takes it.
+"""An agent: a clone, and for a clone of latents the decoder that turns them into actions. `play_episode` takes it.
 
 An agent is one folder: `config.json` and `model.safetensors`. It needs neither the latent action model nor DINO.
 
@@ -22,6 +22,7 @@ from otflam.core import (
     from_json,
     load_weights,
     place_of,
+    read_json,
     read_release,
     save_weights,
     to_json,
@@ -29,10 +30,12 @@ from otflam.core import (
 )
 from otflam.data import SIMULATION, Store
 from otflam.envs import Observation, World
+from otflam.lam import LatentActionModel
 from otflam.policy.clone import ACTIONS, Clone
 from otflam.policy.config import ActionDecoderConfig, ActorConfig
 from otflam.policy.decode import ActionDecoder, said_by
 from otflam.policy.spaces import ActionSpace, LatentSpace
+from otflam.tokenizer import Tokenizer
 
 AGENT_KIND, AGENT_VERSION = "agent", 1
 
@@ -130,3 +133,16 @@ def load_agent(folder: str | Path) -> Agent:
     agent = Agent(clone, decoder, about)
     load_weights(agent, folder)
     return agent.eval()
+
+
+LOADERS = {"tokenizer": Tokenizer.from_pretrained, "lam": LatentActionModel.from_pretrained, "agent": load_agent}
+"""By the kind that a release says it is."""
+
+
+def load(folder: str | Path) -> Tokenizer | LatentActionModel | Agent:
+    """Load what was trained into a folder, or copied there."""
+    config = read_json(Path(folder) / "config.json", "give the folder of a trained tokenizer, model or agent")
+    kind = config.get("kind") if isinstance(config, dict) else None
+    if kind not in LOADERS:
+        raise UserError(f"{folder} holds {kind or 'nothing that otflam has made'}", f"give one of {', '.join(LOADERS)}")
+    return LOADERS[kind](Path(folder))
