@@ -15,7 +15,7 @@ import pytest
 from otflam import cli
 from otflam.core.errors import UserError
 from otflam.data.derived import derive
-from otflam.data.store import HEADER, SAMPLED, Column, Store, plain_hash
+from otflam.data.store import CHECKED_BYTES, HEADER, Column, Store, plain_hash
 from otflam.data.writing import JOURNAL, StoreWriter
 
 COLUMNS = {"frames": Column("uint8", (4, 4, 3)), "rewards": Column("float32", ())}
@@ -179,10 +179,10 @@ def test_altered_rows_are_found_when_a_small_column_is_opened(tmp_path: Path, ep
 
 def test_of_a_large_column_some_is_compared(tmp_path: Path) -> None:
     """Not more than a few hundredths of a second; the end, which a broken copy lacks, always."""
-    wide = {"frames": Column("uint8", (SAMPLED // 8, 1, 1))}
+    wide = {"frames": Column("uint8", (CHECKED_BYTES // 8, 1, 1))}
     writer = StoreWriter(tmp_path / "data", wide, {}, slot=2)
     for index in range(8):
-        writer.write(index, {"frames": np.full((2, SAMPLED // 8, 1, 1), index, np.uint8)}, {})
+        writer.write(index, {"frames": np.full((2, CHECKED_BYTES // 8, 1, 1), index, np.uint8)}, {})
     store = writer.finish({}, 8)
     compared = []
     store._check = lambda index, column: compared.append(index)

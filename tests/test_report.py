@@ -266,6 +266,7 @@ def test_tables_are_sorted_and_copied(opened: webdriver.Chrome) -> None:
     def values() -> list[float]:
         return [float(text.split(" ± ")[0]) for text in texts(table, column)]
 
+    opened.execute_script("for (const each of document.querySelectorAll('details.table')) each.open = true")
     shown = opened.find_elements(By.CSS_SELECTOR, "details[open] table")
     columns = ((table, column) for table in shown for column in range(3, 10))
     number = re.compile(r"-?[\d.]+( ± .*)?")  # a column that has all its numbers
