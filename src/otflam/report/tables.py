@@ -190,6 +190,14 @@ TABLES = {
         "baselines",
         tables_returns.summary_table,
     ),
+    "headline": TableSpec(
+        "What does each method earn, in a row?",
+        "Rows: a method, with distractors, and its floors and ceilings. Columns: as in the table of all budgets, side "
+        f"by side; innovation R² at the largest. {SEEDS}",
+        "baselines",
+        tables_returns.headline_table,
+        brief=True,
+    ),
     "control": TableSpec(
         "What do agents earn?",
         f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} The bootstrap interval, "

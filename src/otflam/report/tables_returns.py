@@ -52,6 +52,30 @@ def summary_table(folder: Path, preset: str) -> Body:
     return head, rows
 
 
+def headline_table(folder: Path, preset: str) -> Body:
+    """The same in a row for each method: returns and starts at every budget, innovation R² at the largest."""
+    records, innovations = usual(distracted(folder, "control", preset)), distracted(folder, "innovation", preset)
+    budgets, found = sorted({r["labels"] for r in records if r["labels"]}), {r["method"] for r in records}
+    methods = sorted(found - {*names.FLOOR, *names.CEILING}, key=_place)
+    head, rows = ["method"], []
+    for task in names.TASKS:
+        body = task.partition("-")[0]
+        head += [f"{body}: return ({labels} labels)" for labels in budgets]
+        head += [f"{body[0]}: starts ({labels} labels)" for labels in budgets] + [f"{body[0]}: innov."]
+    for method in (*names.FLOOR, *methods, *names.CEILING):
+        every = [_summary_row(records, innovations, method, labels if method in methods else 0) for labels in budgets]
+        if method in found:
+            name = next((row[0] for row in every if row[0] != method), method)
+            parts = [[row[2 + 4 * place : 6 + 4 * place] for row in every] for place in range(len(names.TASKS))]
+            rows.append([name, *(each for part in parts for each in _by_budget(part))])
+    return head, rows
+
+
+def _by_budget(entries: list[list[str]]) -> list[str]:
+    returns, _, starts, innovations = zip(*entries, strict=True)
+    return [*returns, *starts, innovations[-1]]
+
+
 def _place(method: str) -> tuple[bool, int, str]:
     name, _, way = method.partition("+")
     return bool(way), ROWS.index(name) if name in ROWS else len(ROWS), method
