@@ -88,7 +88,7 @@ from otflam.core.run import (
     read_metrics as read_metrics,
     training_seconds as training_seconds,
 )
-from otflam.core.surface import import_name as import_name, load_plugins as load_plugins
+from otflam.core.surface import import_name as import_name, load_plugins as load_plugins, register as register
 from otflam.core.train import (
     device_of as device_of,
     fit as fit,

@@ -12,7 +12,11 @@ import warnings
 from collections.abc import Callable
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from otflam.core.errors import UserError
+
+T = TypeVar("T")
 
 
 def surface(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -33,6 +37,13 @@ def import_name(place: str) -> Any:
     """What `module:name` names."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
+
+
+def register(registry: dict[str, T], name: str, item: T, kind: str) -> T:
+    """Make something known by its name; the same may be registered again."""
+    if registry.setdefault(name, item) != item:
+        raise UserError(f"there is a {kind} {name} already", "give it another name")
+    return item
 
 
 def load_plugins(group: str, kind: str) -> None:

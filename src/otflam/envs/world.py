@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import tyro
 
-from otflam.core import UserError, import_name, load_plugins, require_name, unknown_name
+from otflam.core import import_name, load_plugins, register, require_name, unknown_name
 
 Difficulty = Literal["vanilla", "easy", "medium", "hard", "scale_easy_video_hard"]
 Quality = Literal["fast", "reference"]
@@ -68,11 +68,8 @@ FAMILIES: dict[str, Family] = {}
 
 
 def register_world(family: Family) -> Family:
-    """Make a family of worlds known; the same one may be registered again."""
-    if FAMILIES.get(family.name, family) != family:
-        raise UserError(f"there is a family of worlds {family.name} already", "give it another name")
-    FAMILIES[family.name] = family
-    return family
+    """Make a family of worlds known."""
+    return register(FAMILIES, family.name, family, "family of worlds")
 
 
 def load_worlds() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-from otflam.core import TrainConfig, UserError, import_name, load_plugins, require_name
+from otflam.core import TrainConfig, import_name, load_plugins, register, require_name
 
 GROUP = "otflam.methods"
 BUILT_IN = ("otf_lam", "lapo", "flam", "hilam")
@@ -69,11 +69,8 @@ METHODS: dict[str, Method] = {}
 
 
 def register_method(method: Method) -> Method:
-    """Make a method known by its name; the same one may be registered again."""
-    if METHODS.get(method.name, method) != method:
-        raise UserError(f"there is a method {method.name} already", "give it another name")
-    METHODS[method.name] = method
-    return method
+    """Make a method known by its name."""
+    return register(METHODS, method.name, method, "method")
 
 
 def find_method(name: str) -> Method:
