@@ -76,7 +76,7 @@ def test_a_package_adds_a_method(installed: dict[str, str], square_store: Store,
 
 @pytest.mark.parametrize("method", ["lapo-128", "otf-lam-pixel"])
 def test_clips_of_a_torch_dataset_train_a_model(method: str, square_store: Store, tmp_path: Path) -> None:
-    """To the same bits as the store they come from; what is frozen looks at them in every step."""
+    """To the weights that their store gives, but for rounding; what is frozen looks at them in every step."""
     size, cpu, base = METHODS[method].sizes["tiny"], Hardware(accelerator="cpu"), None
     if METHODS[method].base is not None:
         base, tiny = tmp_path / "base", otflam.get_preset("tiny")
@@ -93,6 +93,11 @@ def test_clips_of_a_torch_dataset_train_a_model(method: str, square_store: Store
     for wrong, problem in ((np.zeros((2, 64, 64, 3), np.float32), "float32"), (np.zeros((64, 64, 3)), "no clip")):
         with pytest.raises(UserError, match=problem):
             otflam.train_on_dataset(method, ([wrong], [wrong]), size.model, size.train, tmp_path / "no", cpu, base)
+    with pytest.raises(UserError, match="without clips"):
+        otflam.train_on_dataset(method, (plain[0], []), size.model, size.train, tmp_path / "no", cpu, base)
+    with pytest.raises(UserError, match="another"):  # a folder belongs to both datasets
+        other = (plain[0], plain[0])
+        otflam.train_on_dataset(method, other, size.model, size.train, str(tmp_path / "lists"), cpu, base)
 
 
 def test_a_method_is_registered_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,9 +155,6 @@ class DatasetClips(RandomBatches):
 
     def __init__(self, dataset: Any, offsets: Sequence[int]) -> None:
         self.dataset, self.offsets = dataset, tuple(offsets)
-        if not len(self):
-            raise UserError("a dataset without clips", "give at least one")
-        self.frame_shape = tuple(self.gather(np.zeros(1, np.int64)).frames.shape[2:])
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch.utils.data import Dataset
 
 from otflam.core import (
     SILENT,
@@ -21,6 +20,7 @@ from otflam.core import (
     UserError,
     launch,
     read_json,
+    stable_hash,
     to_json,
     train_into,
     write_json,
@@ -75,16 +75,18 @@ def train_lam(
 
 def train_on_dataset(
     method: str,
-    datasets: tuple[Dataset | Sequence[Any], Dataset | Sequence[Any]],
+    datasets: tuple[Any, Any],
     config: ModelConfig,
     train: TrainConfig,
-    out: Path,
+    out: str | Path,
     hardware: Hardware | None = None,
     base: Path | None = None,
     backbone: Backbone | None = None,
     progress: Progress = SILENT,
 ) -> LAM:
-    """The same on anyone's torch datasets of clips (data/clips.py::DatasetClips): one to train on, one to watch."""
+    """The same on two map-style torch datasets of clips (data/clips.py::DatasetClips): to train on, and to watch."""
+    if not all(map(len, datasets)):
+        raise UserError("a dataset without clips", "give at least one to train on and one to watch")
     first = datasets[0][0]
     frames = first["frames"] if isinstance(first, Mapping) else first
     if getattr(frames, "ndim", 0) != 4:
@@ -92,7 +94,7 @@ def train_on_dataset(
     height, width, colours = frames.shape[1:]
     begun = begin(method, (height, width, colours), config, train, hardware or Hardware(), base, backbone)
     clips = [DatasetClips(dataset, begun.model.training_offsets) for dataset in datasets]
-    about = {"data": clips[0].hash, "episodes": [[], []], "online": True}
+    about = {"data": stable_hash([each.hash for each in clips]), "episodes": [[], []], "online": True}
     return train_on(begun, clips.__getitem__, Path(out), about, None, progress)
 
 
