@@ -48,7 +48,7 @@ def test_every_option_is_documented(name: str, capsys: pytest.CaptureFixture[str
 
 
 def _fields(kind: type) -> list[str]:
-    """The strings under the fields of a command and of the configurations in it, read from the source."""
+    """The help of the fields of a command and its configurations: under them in the source, or in their type."""
     import ast
     import dataclasses
     import inspect
@@ -56,9 +56,14 @@ def _fields(kind: type) -> list[str]:
 
     found = [text for base in kind.__bases__ if dataclasses.is_dataclass(base) for text in _fields(base)]
     hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
-    if kind.__name__ not in vars(sys.modules[kind.__module__]):
-        assert list(kind.__annotations__) == ["model"]  # made from a method's declaration, which adds just this
-        return found + _fields(hints["model"])
+    typed = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]), include_extras=True)
+    helps = {
+        name: [note.help for note in getattr(typed[name], "__metadata__", ()) if getattr(note, "help", None)]
+        for name in typed
+    }
+    if kind.__name__ not in vars(sys.modules[kind.__module__]):  # made from a method's declaration
+        assert {"model"} <= set(kind.__annotations__) <= {"model", "tokenizer", "low"}
+        return [*found, *_fields(hints["model"]), *(text for name in kind.__annotations__ for text in helps[name])]
     tree = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(tree, ast.ClassDef)
     for node, after in zip(tree.body, tree.body[1:], strict=False):
@@ -68,6 +73,8 @@ def _fields(kind: type) -> list[str]:
                 continue  # no option; or one that each subclass describes
             if dataclasses.is_dataclass(hint):
                 found += _fields(hint)
+            elif helps[node.target.id]:
+                found += helps[node.target.id]
             else:
                 assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), node.target.id
                 found.append(str(after.value.value))

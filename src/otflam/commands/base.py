@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NO_PREFIX = tyro.conf.arg(name="")
 """For a part of a command whose options stand by themselves."""
-Workers = Annotated[int, tyro.conf.arg(help_behavior_hint="default: one per core")]
+DataSet = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(help="The data set.")]
+Workers = Annotated[
+    int, tyro.conf.arg(help="Parallel processes; they change no result.", help_behavior_hint="default: one per core")
+]
+Sizes = Annotated[str, tyro.conf.arg(help="tiny, demo, laptop or paper; options that name a size override it.")]
+Records = Annotated[Path, tyro.conf.arg(help="Folder of the records.")]
+RECORDS = Path("results/records")
 
 
 def required(config: T, *names: str) -> T:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tyro
 
-from otflam.commands.base import Workers, describe, required
+from otflam.commands.base import DataSet, Sizes, Workers, describe, required
 from otflam.core import READ_ONLY, default_workers, read_json, write_json
 from otflam.data import Collection, MovingMNIST, VideoImport
 from otflam.envs import Difficulty, Quality, Recipe, Split
@@ -25,9 +25,7 @@ class Collect:
     out: Path
     """Folder of the new data set; an interrupted collection continues there."""
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes; the data do not depend on it."""
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def defaults(cls, name: str) -> Collect:
@@ -47,8 +45,7 @@ class Collect:
 class DataInfo:
     """Print what is inside a data set and write its contact sheet."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     sheet: Path | None = None
     """Where to write the contact sheet; by default DATA/sheet.png."""
 
@@ -74,8 +71,7 @@ class DataInfo:
 class DataCheck:
     """Read a whole data set, and what was computed from it, and compare it with its checksums."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
 
     def run(self) -> None:
         from otflam.data import Store, derived_stores
@@ -115,7 +111,6 @@ class DataRender:
     camera: int | None = None
     """Camera number; by default as in DATA."""
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes; the data do not depend on it."""
 
     def run(self) -> None:
         from otflam.data import Store, recorded_collection, render
@@ -189,8 +184,7 @@ class DataMNIST:
     out: Path
     """Folder of the new data set."""
     options: MovingMNIST = field(default_factory=MovingMNIST)
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def defaults(cls, name: str) -> DataMNIST:
@@ -215,8 +209,7 @@ class ExpertTrain:
     """Folder for checkpoint, learning curve and expert; by default runs/expert/TASK. Training continues there."""
     seed: int = 0
     """Seed of networks, exploration and episodes."""
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def defaults(cls, name: str) -> ExpertTrain:

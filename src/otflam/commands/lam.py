@@ -10,6 +10,8 @@ import tyro
 
 from otflam.commands.base import (
     NO_PREFIX,
+    DataSet,
+    Sizes,
     backbone_of,
     checked_share,
     describe,
@@ -31,8 +33,7 @@ class LamTrain:
     prefixes: ClassVar[bool] = True
     """Two parts of a model share names of options, such as --abstraction.dim and --predictor.dim."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     model: Any
     train: Annotated[TrainConfig, NO_PREFIX]
     out: Path
@@ -40,8 +41,7 @@ class LamTrain:
     share: float = 0.5
     """Share of the episodes, from the first on, to train on; the next ones are held out and show its health."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def defaults(cls, name: str) -> LamTrain:
@@ -83,16 +83,8 @@ class LamTrain:
 
 
 @dataclass(frozen=True)
-class OnMotion(LamTrain):
-    """A training that stands on a motion tokenizer."""
-
-    tokenizer: Path = Path()
-    """Folder of a trained tokenizer."""
-
-
-@dataclass(frozen=True)
-class OnMotionAndFeatures(OnMotion):
-    """A training that predicts features of a frozen backbone, too."""
+class LamTrainOnFeatures(LamTrain):
+    """The training of a method that predicts features of a frozen backbone."""
 
     dino: str = "facebook/dinov2-small"
     """Folder or hub name of the DINOv2 backbone (see 'otflam dino prepare')."""
@@ -116,40 +108,25 @@ class OnMotionAndFeatures(OnMotion):
         self.train_with(backbone, self.online, self.episodes or None)
 
 
-@dataclass(frozen=True)
-class OnFrames(LamTrain):
-    """A training that stands on a frame tokenizer."""
-
-    tokenizer: Path = Path()
-    """Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."""
-
-
-@dataclass(frozen=True)
-class OnLatents(LamTrain):
-    """A training that stands on another latent action model."""
-
-    low: Path = Path()
-    """Folder of the trained low-level model (see 'otflam lam train lapo-64')."""
-
-
-KINDS: dict[tuple[Base | None, bool], type[LamTrain]] = {
-    (None, False): LamTrain,
-    ("motion tokenizer", False): OnMotion,
-    ("motion tokenizer", True): OnMotionAndFeatures,
-    ("frame tokenizer", False): OnFrames,
-    ("latent action model", False): OnLatents,
+BASES: dict[Base, tuple[str, str]] = {
+    "motion tokenizer": ("tokenizer", "Folder of a trained tokenizer."),
+    "frame tokenizer": ("tokenizer", "Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."),
+    "latent action model": ("low", "Folder of the trained low-level model (see 'otflam lam train lapo-64')."),
 }
-"""By what a method stands on, and whether it predicts features."""
+"""The option that names what a method stands on, and its help."""
 
 
 def training_command(method: Method) -> type[LamTrain]:
     """The command that trains a method, made from its declaration."""
     kind: Any = method.config
-    model = ("model", Annotated[kind, NO_PREFIX])
+    options: list[Any] = [("model", Annotated[kind, NO_PREFIX])]
+    if method.base is not None:
+        name, about = BASES[method.base]
+        options.append((name, Annotated[Path, tyro.conf.arg(help=about)], Path()))
     facts = {"method": method.name, "__doc__": f"Train {method.summary}", "__module__": __name__}
     name = f"Train{method.name.title().replace('-', '')}"
-    shared = KINDS[method.base, method.features]
-    made: Any = make_dataclass(name, [model], bases=(shared,), namespace=facts, frozen=True)
+    shared = LamTrainOnFeatures if method.features else LamTrain
+    made: Any = make_dataclass(name, options, bases=(shared,), namespace=facts, frozen=True)
     return made
 
 
@@ -162,8 +139,7 @@ def training_commands() -> dict[str, type[LamTrain]]:
 class LamUse:
     """What the uses of a trained model share."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     lam: Path
     """Folder of a trained latent action model."""
     dino: str | None = None
@@ -236,8 +212,7 @@ class LamPredict(LamUse):
 class LamShow:
     """Draw what is inside a model: which slot of FLAM owns what, or the skills of HiLAM over time."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     lam: Path
     """Folder of a trained FLAM or HiLAM."""
     out: Path = Path("inside.png")
@@ -275,8 +250,7 @@ class DinoPrepare:
 class DinoEncode:
     """Compute the DINOv2 features of a data set once; they are kept beside it."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     dino: str | None = None
     """Folder or hub name of a DINOv2; by default facebook/dinov2-small from the cache or the hub."""
     size: int = 196

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, Workers, backbone_of, required
+from otflam.commands.base import NO_PREFIX, DataSet, Sizes, Workers, backbone_of, required
 from otflam.core import Hardware, UserError, default_workers
 from otflam.envs import Split
 from otflam.policy import PARTS, PolicyConfig, way_of
@@ -32,8 +32,7 @@ class AgentTraining:
     seed: int = 0
     """Decides which episodes are labelled, the weights and the batches."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def defaults(cls, name: str) -> Any:
@@ -116,8 +115,7 @@ class PolicyReference(AgentTraining):
 
     kind: tyro.conf.Positional[Literal["labels-only", "idm", "all-actions"]] = "labels-only"
     """Imitate the labels alone, what an inverse dynamics model guesses from them, or all true actions (the ceiling)."""
-    data: tyro.conf.Positional[Path] = Path()
-    """The data set."""
+    data: DataSet = Path()
 
     def run(self) -> None:
         from otflam.policy import train_reference
@@ -173,7 +171,6 @@ class EvaluateReturn(Playing):
     episodes: int = 10
     """Episodes to play."""
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes."""
 
     def run(self) -> None:
         from otflam.envs import has_expert

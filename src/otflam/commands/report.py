@@ -7,11 +7,10 @@ from pathlib import Path
 
 import tyro
 
+from otflam.commands.base import RECORDS, Records, Sizes
 from otflam.core import UserError
 from otflam.presets import get_preset
 from otflam.report import say
-
-RECORDS = Path("results/records")
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,7 @@ class Report:
     """Folder for the page, index.html, which holds everything it shows."""
     records: Path | None = None
     """Folder of the records; by default 'records' in the first folder, or else results/records."""
-    preset: str = "laptop"
-    """Which records: tiny, demo, laptop or paper."""
+    preset: Sizes = "laptop"
 
     def run(self) -> None:
         from otflam.presets import get_preset
@@ -44,8 +42,7 @@ class Tables:
 
     page: tyro.conf.Positional[Path]
     """A Markdown file with places such as <!-- table transfer laptop --> … <!-- end of table -->."""
-    records: Path = RECORDS
-    """Folder of the records."""
+    records: Records = RECORDS
 
     def run(self) -> None:
         from otflam.core import write_text
@@ -61,10 +58,8 @@ class Export:
 
     out: Path
     """Folder for the files."""
-    records: Path = RECORDS
-    """Folder of the records."""
-    preset: str = "laptop"
-    """Which records: tiny, demo, laptop or paper."""
+    records: Records = RECORDS
+    preset: Sizes = "laptop"
 
     def run(self) -> None:
         from otflam.report import draw_figures, export_tables
@@ -82,10 +77,8 @@ class EvaluateCurves:
 
     out: Path
     """The figure to write."""
-    records: Path = Path("results/records")
-    """Folder of the records."""
-    preset: str = "laptop"
-    """Sizes: tiny, demo, laptop or paper."""
+    records: Records = RECORDS
+    preset: Sizes = "laptop"
     labels: int = 8
     """Labelled episodes."""
 

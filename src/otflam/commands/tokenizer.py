@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import checked_share, describe, is_main_process, required
+from otflam.commands.base import DataSet, Sizes, checked_share, describe, is_main_process, required
 from otflam.core import Hardware, TrainConfig, UserError
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -21,8 +21,7 @@ from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 class TokenizerTraining:
     """What the trainings of both kinds of tokenizers share."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     model: Any
     train: TrainConfig
     out: Path
@@ -30,8 +29,7 @@ class TokenizerTraining:
     share: float = 0.5
     """Share of the episodes, from the first on, to train on (at least one); the rest is held out."""
     hardware: Hardware = field(default_factory=Hardware)
-    preset: str = "laptop"
-    """Sizes to start from: tiny, demo, laptop or paper; other options override it."""
+    preset: Sizes = "laptop"
 
     @classmethod
     def of(cls, name: str, model: Any, train: TrainConfig) -> Any:
@@ -182,8 +180,7 @@ class Tokenize:
 class TokenizerEncode:
     """Compute all codes of a data set once; they are kept beside it."""
 
-    data: tyro.conf.Positional[Path]
-    """The data set."""
+    data: DataSet
     tokenizer: Path
     """Folder of a trained tokenizer."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, Workers
+from otflam.commands.base import NO_PREFIX, RECORDS, Records, Sizes, Workers
 from otflam.core import Cluster, UserError, default_workers, require_name
 from otflam.report import ProgressBar, say
 
@@ -33,10 +33,8 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Folder for everything the demo makes; an interrupted demo continues there."""
-    preset: str = "demo"
-    """Sizes: tiny, demo, laptop or paper."""
+    preset: Sizes = "demo"
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes."""
 
     def run(self) -> None:
         from otflam.experiments import run_demo
@@ -71,18 +69,15 @@ class Reproduce:
     name: tyro.conf.Positional[str] = ""
     """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, innovation, tuning, baselines,
     vocabulary, supervision or all."""
-    preset: str = "laptop"
-    """Sizes: tiny, demo, laptop or paper."""
+    preset: Sizes = "laptop"
     root: Path | None = None
     """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
-    records: Path = Path("results/records")
-    """Folder of the records."""
+    records: Records = RECORDS
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes of one thread each, or jobs of a cluster at a time."""
     dry_run: bool = False
     """Only print what would be done, with time and disk from a short calibration."""
     launcher: Literal["local", "slurm"] = "local"
-    """Run cells as processes of this machine or as SLURM jobs."""
+    """Run cells as processes of this machine, of one thread each, or as SLURM jobs."""
     cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
 
     def run(self) -> None:
@@ -129,7 +124,6 @@ class Campaign:
     folder: Path | None = None
     """Folder for the samples, kept and used again; by default a temporary one."""
     workers: Workers = field(default_factory=default_workers)
-    """Parallel processes."""
 
     page: Path | None = None
     """Markdown file whose place for the counts, such as that of docs/reliability.md, is filled."""
