@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from otflam.core.batch import Batch
+from otflam.core.nn import Doubling, Pointwise
 from otflam.data.clips import Clips
 from otflam.data.store import Store
 from otflam.lam import method as methods
@@ -280,3 +281,19 @@ def test_pixels_forward_half_sees_the_present_and_the_latent_only() -> None:
             codes = torch.randint(0, 64, (4, 2, 196), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
             futures.append(model.predict(random_batch((0, 2), 32, codes=codes), latent))
         assert torch.equal(*futures) == alike
+
+
+@pytest.mark.parametrize(("ours", "plain"), [(Pointwise, (nn.Conv2d, 1, 1)), (Doubling, (nn.ConvTranspose2d, 2, 2))])
+def test_convolutions_as_matrix_products_are_those_of_torch(ours: type[nn.Module], plain: tuple) -> None:
+    """The same numbers and gradients, and weights that either can load."""
+    kind, kernel, stride = plain
+    mine, other = ours(6, 5), kind(6, 5, kernel, stride)
+    other.load_state_dict(mine.state_dict())
+    images = [torch.randn(3, 6, 4, 8).requires_grad_() for _ in range(2)]
+    images[1].data.copy_(images[0].data)
+    for model, image in zip((mine, other), images, strict=True):
+        model(image.contiguous(memory_format=torch.channels_last)).square().sum().backward()
+    torch.testing.assert_close(mine(images[0]), other(images[0]))
+    torch.testing.assert_close(images[0].grad, images[1].grad)
+    for name, weight in mine.named_parameters():
+        torch.testing.assert_close(weight.grad, other.get_parameter(name).grad)

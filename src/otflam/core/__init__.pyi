@@ -54,6 +54,7 @@ from otflam.core.nn import (
     SMALL_DEVIATION as SMALL_DEVIATION,
     Attention as Attention,
     Block as Block,
+    Pointwise as Pointwise,
     conv_encoder as conv_encoder,
     grow as grow,
     require_square as require_square,

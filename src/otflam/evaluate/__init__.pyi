@@ -68,6 +68,7 @@ from otflam.evaluate.records import (
     Metrics as Metrics,
     find_record as find_record,
     finite as finite,
+    kinds_of as kinds_of,
     read_records as read_records,
     write_record as write_record,
 )

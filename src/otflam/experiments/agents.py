@@ -17,6 +17,7 @@ from otflam.evaluate import (
     Cell,
     Metrics,
     Stretches,
+    kinds_of,
     names,
     play,
     return_metrics,
@@ -199,7 +200,7 @@ def agent_facts(lab: Lab, job: Job) -> tuple[dict[str, Any], dict[str, int], dic
         stages |= {"clone": CLONE_VERSION, "decoder": DECODER_VERSION, "agent": AGENT_VERSION}
     if has_lam(job):
         model = lams.cell(lab, lam_job(job))
-        facts["lam"], extra = [model.config, model.stages], model.extra
+        facts["lam"], extra = [model.config, kinds_of(model.stages)], model.extra
     return facts, stages, extra | {"labels": job.labels}
 
 

@@ -18,7 +18,7 @@ from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, load_lam, low_level, train_lam
 from otflam.presets import Preset
-from otflam.tokenizer import TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
+from otflam.tokenizer import FRAMES_VERSION, TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
 
 COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
@@ -127,7 +127,7 @@ def trained_frames(lab: Lab, job: Job) -> Path:
     """The folder of the frame tokenizer that a job's model works on, trained if it is missing."""
     preset, store = lab.preset, lab.store(job.data)
     training = dataclasses.replace(preset.frame_training, seed=job.seed)
-    facts = [preset.frame_tokenizer, training, SHARE, store.hash, TOKENIZER_VERSION, versions("torch", "numpy")]
+    facts = [preset.frame_tokenizer, training, SHARE, store.hash, FRAMES_VERSION, versions("torch", "numpy")]
     out = lab.root / "tokenizers" / f"{job.data}-frames-{stable_hash(facts)[:12]}"
     episodes = split_episodes(store, SHARE, 1 - SHARE)[0]
     retry_busy(lambda: train_frame_tokenizer(store, episodes, preset.frame_tokenizer, training, preset.hardware, out))

@@ -32,7 +32,7 @@ from otflam.lam.health import check_health, check_size, verdict
 from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM, Parts
 
-LAM_VERSION = 1
+LAM_VERSION = 2
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
 
 

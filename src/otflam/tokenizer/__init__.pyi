@@ -1,5 +1,6 @@
 from otflam.tokenizer.api import Tokenizer as Tokenizer, packaged_tokenizer as packaged_tokenizer
 from otflam.tokenizer.build import (
+    FRAMES_VERSION as FRAMES_VERSION,
     TOKENIZER_KIND as TOKENIZER_KIND,
     TOKENIZER_VERSION as TOKENIZER_VERSION,
     TOKENS as TOKENS,

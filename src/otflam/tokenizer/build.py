@@ -36,8 +36,9 @@ from otflam.tokenizer.frames import FrameTokenizer
 from otflam.tokenizer.model import OTF, Monolithic, MotionAutoencoder
 
 TOKENIZER_KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
-TOKENIZER_VERSION = 2
-"""Bump when training would give other weights: then nothing trained before is taken for its result."""
+TOKENIZER_VERSION, FRAMES_VERSION = 2, 3
+"""Of motion and of frames. Bump one when training would give other weights: then nothing trained before is taken for
+its result."""
 Tokenizer = TypeVar("Tokenizer", bound=nn.Module)
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
 CODES, TOKENS = "codes", "tokens"
@@ -149,7 +150,8 @@ def _train(
     load: Callable[[Path], Tokenizer],
 ) -> Tokenizer:
     fabric = launch(hardware)
-    about = {"kind": kind, "version": TOKENIZER_VERSION, "model": to_json(model), "data": store.hash}
+    version = FRAMES_VERSION if kind == FRAMES_KIND else TOKENIZER_VERSION
+    about = {"kind": kind, "version": version, "model": to_json(model), "data": store.hash}
     about |= {"episodes": [int(index) for index in episodes]}
     torch.manual_seed(train.seed)
     return train_into(out, about, build(model), lambda: clips, train, fabric, lambda: load(out), progress)

@@ -18,7 +18,7 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import IMPALA, Batch, Terms, conv_encoder, grow
+from otflam.core import IMPALA, Batch, Pointwise, Terms, conv_encoder, grow
 from otflam.tokenizer.config import FrameTokenizerConfig
 
 MARGIN = 1e-3
@@ -58,7 +58,7 @@ class FrameTokenizer(nn.Module):
         self.config = config
         widths = [config.scale * channels for channels in IMPALA]
         self.encoder = nn.Sequential(
-            conv_encoder(config.channels, widths, config.blocks), nn.ReLU6(), nn.Conv2d(widths[-1], config.dim, 1)
+            conv_encoder(config.channels, widths, config.blocks), nn.ReLU6(), Pointwise(widths[-1], config.dim)
         )
         self.inside, self.outside = nn.Linear(config.dim, len(config.levels)), nn.Linear(len(config.levels), config.dim)
         self.quantise = FSQ(config.levels)
@@ -66,7 +66,7 @@ class FrameTokenizer(nn.Module):
         self.decoder = nn.Sequential(
             *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)),
             nn.GELU(),
-            nn.Conv2d(up[-1], config.channels, 1),
+            Pointwise(up[-1], config.channels),
         )
 
     def numbers(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b p l"]:

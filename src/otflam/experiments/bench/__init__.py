@@ -9,7 +9,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Benchmark:
-    measure: Callable[[], float]
+    measure: Callable[[], float | tuple[float, dict[str, float]]]
+    """Gives a number, or also what it is made of."""
     goal: str
     unit: str
     how: str
@@ -18,11 +19,11 @@ class Benchmark:
 BENCHMARKS: dict[str, Benchmark] = {}
 
 
-def benchmark(goal: str, unit: str) -> Callable[[Any], Any]:
-    """List a function as a benchmark; its docstring is how it measures."""
+def benchmark(goal: str, unit: str, name: str = "", how: str = "") -> Callable[[Any], Any]:
+    """List a function as a benchmark; its own name and its docstring unless others are given."""
 
     def register(measure: Any) -> Any:
-        BENCHMARKS[measure.__name__] = Benchmark(measure, goal, unit, measure.__doc__)
+        BENCHMARKS[name or measure.__name__] = Benchmark(measure, goal, unit, how or measure.__doc__)
         return measure
 
     return register

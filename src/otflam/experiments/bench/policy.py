@@ -49,18 +49,14 @@ def lam_training_minutes() -> float:
 @benchmark("<= 2.5", "min")
 def clone_minutes() -> float:
     """training of a laptop clone on one thread"""
-    training = get_preset("laptop").policy.clone
-    return training.steps * _step_seconds(_clone(), _latents().clips(walker(), (-2, -1, 0), range(12)), training) / 60
+    model, clips, training = clone_and_clips()
+    return training.steps * _step_seconds(model, clips, training) / 60
 
 
 @benchmark("<= 30", "s")
 def decoder_seconds() -> float:
     """training of the laptop decoder with most labels"""
-    preset = get_preset("laptop")
-    space, width = ActionSpace.of(walker()), preset.policy.actor.state + LATENT
-    pairs = Pairs(torch.randn(16_000, width), torch.rand(16_000, space.outputs))
-    model = ActionDecoder(ActionDecoderConfig(), width, space)
-    return max(preset.labels.values()) * _step_seconds(model, pairs, preset.policy.decode)
+    return max(get_preset("laptop").labels.values()) * _step_seconds(*decoder_and_pairs())
 
 
 @benchmark("none", "x")
@@ -99,6 +95,17 @@ def evaluation_seconds() -> float:
 def _clone() -> Clone:
     torch.manual_seed(0)
     return Clone(get_preset("laptop").policy.actor, (64, 64, 3), LatentSpace(LATENT), "latents").train()
+
+
+def clone_and_clips() -> tuple[Clone, Clips, TrainConfig]:
+    return _clone(), _latents().clips(walker(), (-2, -1, 0), range(12)), get_preset("laptop").policy.clone
+
+
+def decoder_and_pairs() -> tuple[ActionDecoder, Pairs, TrainConfig]:
+    policy = get_preset("laptop").policy
+    space, width = ActionSpace.of(walker()), policy.actor.state + LATENT
+    pairs = Pairs(torch.randn(16_000, width), torch.rand(16_000, space.outputs))
+    return ActionDecoder(ActionDecoderConfig(), width, space), pairs, policy.decode
 
 
 def _latents() -> Target:

@@ -19,7 +19,7 @@ import numpy as np
 from otflam.core import read_json, require_name, write_json
 from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
 from otflam.envs import Quality, make
-from otflam.experiments.bench import BENCHMARKS, benchmark, models, policy  # noqa: F401 - loading them lists theirs
+from otflam.experiments.bench import BENCHMARKS, benchmark, models, peak, policy  # noqa: F401 - loading them lists theirs
 
 BATCH = 512
 POLL_SECONDS = 0.2
@@ -32,7 +32,10 @@ def run_bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
     out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         mark = BENCHMARKS[name]
-        records[name] = {"value": mark.measure(), "goal": mark.goal, "unit": mark.unit, "how": mark.how}
+        found = mark.measure()
+        value, parts = found if isinstance(found, tuple) else (found, {})
+        records[name] = {"value": value, "goal": mark.goal, "unit": mark.unit, "how": mark.how}
+        records[name] |= {"parts": {part: round(share, 3) for part, share in parts.items()}} if parts else {}
         write_json(out, records)
         yield name, records[name]
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import IMPALA, Batch, Terms, conv_encoder, gather_rows, grow, start_orthogonal
+from otflam.core import IMPALA, Batch, Pointwise, Terms, conv_encoder, gather_rows, grow, start_orthogonal
 from otflam.lam.lapo import FLapoConfig, LapoConfig, MLapoConfig
 from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
 from otflam.motion import TRANSFORMS, MotionConfig
@@ -44,7 +44,7 @@ class Lapo(LAM):
         self.act = nn.Linear(config.latent, self.wide * self.side**2)
         up = [2 * self.wide, *reversed(widths)]
         self.decode = nn.Sequential(
-            *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), nn.Conv2d(up[-1], stacked, 1)
+            *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), Pointwise(up[-1], stacked)
         )
         start_orthogonal(self)
 
@@ -119,7 +119,8 @@ class Lapo(LAM):
 
     def stack_error(self, batch: Batch, seen: Seen, latent: Latents) -> Float[Tensor, ""]:
         """Error of the next stack of frames, two of which the model has already seen if the stride is 1, as in LAOM."""
-        target = signed(batch.stack(self.stride, self.config.frames))
+        # Without a longer reach the inverse model was shown what is to be predicted.
+        target = seen.ahead if self.config.reach == 1 else signed(batch.stack(self.stride, self.config.frames))
         return F.mse_loss(self.predict_stack(seen, latent), target)
 
 

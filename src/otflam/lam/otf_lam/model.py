@@ -16,7 +16,7 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import SILENT, Batch, Progress, UserError, grow, shrink
+from otflam.core import SILENT, Batch, Pointwise, Progress, UserError, grow, shrink
 from otflam.data import Store
 from otflam.lam.features import Backbone, store_features
 from otflam.lam.model import Latents, Parts
@@ -88,7 +88,7 @@ class RGBHead(nn.Module):
         super().__init__()
         self.side, self.size, drawn = config.side, size // config.drawn, config.drawn
         side, channels = config.side, config.head
-        layers: list[nn.Module] = [nn.Conv2d(config.predictor.dim, channels, 1)]
+        layers: list[nn.Module] = [Pointwise(config.predictor.dim, channels)]
         # The paper names no widths. Halving makes 0.18 M parameters of it at the paper's size; what is reported
         # of the public model fits one that stays at 128 channels, 1.28 M (docs/decisions.md).
         while 2 * side <= self.size:
