@@ -13,6 +13,7 @@ from otflam.commands.tokenizer import rebase
 from otflam.core.batch import Batch
 from otflam.core.config import Hardware
 from otflam.core.errors import UserError
+from otflam.data.clips import Clips
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import ablations, factor_metrics, mutual_information, perplexity, reconstruction
@@ -24,6 +25,7 @@ from otflam.tokenizer.build import (
     build_tokenizer,
     collapse_warning,
     encode_store,
+    encode_with,
     load_tokenizer,
     motion_clips,
     train_tokenizer,
@@ -175,6 +177,16 @@ def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     assert all(0 <= value <= 1 + 1e-6 for value in factor.values())
 
 
+def test_a_vocabulary_of_more_than_a_byte(store: Store, otf: OTF) -> None:
+    """Its codes take two bytes, and none is lost on the way to a batch."""
+    wide = OTF(dataclasses.replace(SMALL, codebook=dataclasses.replace(SMALL.codebook, codes=1000))).eval()
+    wide.codebook.start_from(torch.randn(4000, SMALL.codebook.dim))
+    codes = encode_with(store, wide, "wide")
+    assert codes["codes"].dtype == np.uint16 and codes["codes"].max() > 255
+    batch = Clips(store, SMALL.motion.offsets, (), None, {"codes": codes}).batch(8, 0, 0)
+    torch.testing.assert_close(batch.at("codes", 0).long(), wide.encode(wide.observe(batch)[1]))
+
+
 def test_the_python_interface(store: Store, otf: OTF, tmp_path: Path) -> None:
     tokenizer, clips = Tokenizer(otf), batch().frames
     tokenizer.save_pretrained(tmp_path / "copy")
@@ -255,8 +267,8 @@ def test_codes_are_never_learned_without_steps(store: Store, tmp_path: Path) -> 
 
 
 def test_bad_input(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="vocabulary of 300 codes"):
-        TokenizerConfig(codebook=CodebookConfig(300))
+    with pytest.raises(UserError, match="vocabulary of 131072 codes"):
+        TokenizerConfig(codebook=CodebookConfig(1 << 17))
     with pytest.raises(UserError, match="3 colour channels, the tokenizer 1"):
         motion_clips(store, dataclasses.replace(SMALL, channels=1))
     with pytest.raises(UserError, match="at least 41 frames"):

@@ -68,7 +68,7 @@ def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progre
     if (begun := next(moments, None)) is None:
         raise UserError(f"{video} has too few frames", f"its motion needs at least {span + 1}")
     sampler: Sampler[CodedFrame] = Sampler()
-    grid = Column("uint8", begun.codes.shape)
+    grid = Column(begun.codes.dtype.name, begun.codes.shape)
     paths = tuple(out / name for name in ("codes.npy", "overlay.mp4", "sheet.png"))
     with replacing(paths[0]) as temporary, temporary.open("wb") as file:
         file.write(bytes(HEADER))  # its place, for only the end knows how many rows there are

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 from einops import rearrange, reduce
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, UInt8, UInt16
 from PIL import Image
 from torch import Tensor
 
@@ -188,7 +188,7 @@ def show_episode(found: ShownData, index: int, held_out: bool) -> Episode:
         held_out,
         as_sprite(np.broadcast_to(frames, (*frames.shape[:3], 3))),
         as_sprite(np.stack([show_motion(picture) for picture in signal])),
-        as_text(tokenizer.encode(signal).numpy().astype(np.uint8)),
+        as_text(tokenizer.encode(signal).numpy().astype("<u2")),
         as_text(movement(signal, size)),
         [predict(name, model, batch) for name, model in found.models.items()],
         {stride: errors(batch.images(0), batch.images(stride)) for stride in sorted(strides)},
@@ -236,7 +236,7 @@ def as_uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def as_text(values: UInt8[np.ndarray, "n p"]) -> str:
+def as_text(values: UInt8[np.ndarray, "n p"] | UInt16[np.ndarray, "n p"]) -> str:
     return base64.b64encode(values.tobytes()).decode()
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from einops import rearrange, reduce
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32, UInt8, UInt16
 from torch import nn
 
 from otflam.core import (
@@ -173,7 +173,7 @@ def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]])
 
 
 def encode_store(store: Store, folder: Path, progress: Progress = SILENT) -> Store:
-    """The column of codes that a trained tokenizer gives a data set: one byte for every patch.
+    """The column of codes that a trained tokenizer gives a data set: one for every patch.
 
     A row holds the codes of the motion that starts there; rows whose motion would leave the episode hold zeros, and no
     clip with the tokenizer's offsets ever reads them.
@@ -189,7 +189,7 @@ def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str,
         store,
         CODES,
         tokenizer_hash,
-        Column("uint8", (patches,)),
+        Column(tokenizer.config.codebook.dtype, (patches,)),
         lambda index: encode_episode(tokenizer, store, index, patches),
         progress,
     )
@@ -198,7 +198,7 @@ def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str,
 @torch.inference_mode()
 def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patches: int) -> np.ndarray:
     frames = store.episode(index, "frames")
-    codes = np.zeros((len(frames), patches), np.uint8)
+    codes = np.zeros((len(frames), patches), tokenizer.config.codebook.dtype)
     offsets = tokenizer.config.motion.offsets
     before, span = -offsets[0], offsets[-1] - offsets[0]
     for first in range(0, len(frames) - span, BATCH):
@@ -212,7 +212,7 @@ def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patch
 class Seen(NamedTuple):
     """What a tokenizer finds in consecutive frames: n motions, on a grid of u × v patches."""
 
-    codes: UInt8[np.ndarray, "n u v"]
+    codes: UInt8[np.ndarray, "n u v"] | UInt16[np.ndarray, "n u v"]
     energy: Float32[np.ndarray, "n u v"]
     """Of the motion in every patch."""
     error: float
@@ -228,7 +228,9 @@ def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) ->
     redrawn = tokenizer.redraw(codes, images[before : before + len(signal)])
     energy = reduce(signal.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
     found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
-    return Seen(found.numpy().astype(np.uint8), energy.numpy(), float((redrawn - signal).square().sum()))
+    return Seen(
+        found.numpy().astype(tokenizer.config.codebook.dtype), energy.numpy(), float((redrawn - signal).square().sum())
+    )
 
 
 def encode_frames(store: Store, tokenizer: FrameTokenizer, tokenizer_hash: str, progress: Progress = SILENT) -> Store:

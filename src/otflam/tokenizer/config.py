@@ -9,11 +9,14 @@ from typing import Literal
 from otflam.core import UserError
 from otflam.motion import MotionConfig
 
+MOST_CODES = 1 << 16
+"""What two bytes can name."""
+
 
 @dataclass(frozen=True)
 class CodebookConfig:
     codes: int = 64
-    """Size K of the vocabulary, at most 256 so that a code is one byte."""
+    """Size K of the vocabulary; a code is one byte up to 256, and two beyond."""
     dim: int = 32
     """Width D of a code."""
     decay: float = 0.99
@@ -22,6 +25,11 @@ class CodebookConfig:
     """Steps without a token after which a code is moved to a random token of the batch."""
     repulsion: float = 0.0
     """Step of a gradient descent on the codes' overlap after each update; 0: the overlap is only logged (B.4)."""
+
+    @property
+    def dtype(self) -> str:
+        """numpy's name of the smallest type that holds every code."""
+        return "uint8" if self.codes <= 256 else "uint16"
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class TokenizerConfig:
     """Width of the monolithic tokenizer's layers, which see the whole motion."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.codebook.codes <= 256:
-            raise UserError(f"a vocabulary of {self.codebook.codes} codes", "choose 2 to 256: a code is one byte")
+        if not 2 <= self.codebook.codes <= MOST_CODES:
+            raise UserError(f"a vocabulary of {self.codebook.codes} codes", f"choose 2 to {MOST_CODES:,}")
         if self.motion.stride < 1 or self.grid < 1 or self.patch < 1:
             raise UserError("stride, grid and patch", "each must be at least 1")
 

@@ -19,7 +19,7 @@ import numpy as np
 from otflam.core import read_json, require_name, write_json
 from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
 from otflam.envs import Quality, make
-from otflam.experiments.bench import BENCHMARKS, benchmark, models, peak, policy  # noqa: F401 - loading them lists theirs
+from otflam.experiments.bench import BENCHMARKS, benchmark, growth, models, peak, policy  # noqa: F401 - loading them lists theirs
 
 BATCH = 512
 POLL_SECONDS = 0.2

@@ -40,7 +40,7 @@
   // --- What is shown of the chosen frame ---
   const codesNow = () => {
     const size = state.set.grid ** 2;
-    return state.episode.codeBytes.subarray(state.time * size, (state.time + 1) * size);
+    return state.episode.codeNumbers.subarray(state.time * size, (state.time + 1) * size);
   };
   const movedAt = (place) => state.episode.movementBytes[state.time * state.set.grid ** 2 + place] / 255;
   const drawPanel = (name, sprite, overlaid) => {
@@ -111,7 +111,7 @@
     const { episode, code, set } = state;
     const size = set.grid ** 2;
     const values = new Float64Array(episode.count);
-    const source = code === null ? episode.movementBytes : episode.codeBytes;
+    const source = code === null ? episode.movementBytes : episode.codeNumbers;
     source.forEach((value, place) => {
       values[Math.floor(place / size)] += code === null ? value : value === code;
     });
@@ -235,7 +235,7 @@
     const sprites = [episode.frames, episode.motion, set.atlas.pictures, ...episode.predictions.map((one) => one.pictures)];
     await Promise.all(sprites.map(load));
     if (state.wanted !== episode) return; // another was chosen while this one was loading
-    episode.codeBytes ??= bytes(episode.codes);
+    episode.codeNumbers ??= new Uint16Array(bytes(episode.codes).buffer);
     episode.movementBytes ??= bytes(episode.movement);
     if (set !== state.set) showSet(set);
     Object.assign(state, { episode, time: 0 });
