@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from otflam.core.batch import Batch, Terms
 from otflam.core.config import Hardware, TrainConfig
 from otflam.core.errors import UserError
+from otflam.core.nn import Block
 from otflam.core.progress import Progress
 from otflam.core.run import Run
 from otflam.core.train import fit, launch, rate_at
@@ -85,6 +90,45 @@ def test_it_learns_logs_and_resumes_exactly(tmp_path: Path) -> None:
     assert list((tmp_path / "whole" / "tensorboard").iterdir())
 
 
+def trained_block(path: Path, **asked: Any) -> dict[str, Tensor]:
+    """The weights of a small Transformer after a few steps, with dropout."""
+
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = Block(8, 2, 16, 0.3)
+
+        def forward(self, batch: Batch) -> Terms:
+            x = batch.columns["x"][:, :, None].expand(-1, 3, 8)
+            return Terms({"error": (self.block(x) - x.flip(1)).square().mean()}, {})
+
+    torch.manual_seed(0)
+    model = Reader()
+    fit(model, Numbers(), config(), Run(path, {}), launch(Hardware(**asked)))
+    return model.state_dict()
+
+
+def test_what_is_computed_again_is_the_same(tmp_path: Path) -> None:
+    plain = trained_block(tmp_path / "plain")
+    for name, weight in trained_block(tmp_path / "recomputed", recompute=True).items():
+        assert torch.equal(weight, plain[name])  # even what dropout left out
+
+
+def test_a_batch_in_parts_is_the_whole_batch(tmp_path: Path) -> None:
+    lines = {}
+    for parts in (1, 4):
+        torch.manual_seed(0)
+        lines[parts], settings = Line().eval(), config()
+        lines[parts].drop = nn.Identity()
+        fit(lines[parts], Numbers(), settings, Run(tmp_path / str(parts), {}), launch(Hardware(parts=parts)))
+    for name, weight in lines[1].state_dict().items():
+        torch.testing.assert_close(lines[4].state_dict()[name], weight)
+    rows = [Run(tmp_path / str(parts), {}).metrics() for parts in lines]
+    assert [row["error"] for row in rows[1]] == pytest.approx([row["error"] for row in rows[0]], rel=1e-4)
+    with pytest.raises(UserError, match="batch of 8 on 1 processes in 3 parts: choose a multiple of 3"):
+        fit(Line(), Numbers(), config(), Run(tmp_path / "odd", {}), launch(Hardware(parts=3)))
+
+
 def test_schedules() -> None:
     linear = config(steps=10, schedule="linear", ramp=2)
     assert [round(rate_at(linear, step), 3) for step in (0, 1, 2, 6, 9)] == [0.5, 1.0, 1.0, 0.5, 0.125]
@@ -124,21 +168,69 @@ def test_killed_training_ends_in_the_same_bits(data: Store, killed_and_resumed: 
     killed_and_resumed(lambda out: command(data, out))
 
 
-def test_two_processes_give_the_losses_of_one(data: Store, tmp_path: Path) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    rows = []
-    for devices in ("1", "2"):
-        out = tmp_path / devices
-        done = subprocess.run(
-            command(data, out, "--devices", devices, "--accelerator", "cpu"),
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
+@pytest.fixture(scope="module")
+def alone(data: Store, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, float]]:
+    """What one process logs."""
+    return logged_by([command(data, tmp_path_factory.mktemp("alone") / "run", "--accelerator", "cpu")])
+
+
+def logged_by(commands: list[list[str]]) -> list[dict[str, float]]:
+    """Run processes side by side to their end; what the training that they share has logged."""
+    begun = [
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
         )
-        assert done.returncode == 0, done.stderr
-        rows.append([json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()])
-    assert len(rows[0]) == len(rows[1]) == 6
-    for one, two in zip(*rows, strict=True):
+        for words in commands
+    ]
+    texts = [process.communicate(timeout=600) for process in begun]
+    assert not any(process.returncode for process in begun), texts
+    assert sum("tokenizer: " in out for out, _ in texts) == 1  # one of them tells the result
+    out = Path(commands[0][commands[0].index("--out") + 1])
+    return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same_losses(one: list[dict[str, float]], other: list[dict[str, float]]) -> None:
+    assert len(one) == len(other) == 6
+    for a, b in zip(one, other, strict=True):
         for name in ("total", "rec", "commit", "orth"):
-            assert two[name] == pytest.approx(one[name], rel=1e-5, abs=1e-5)
+            assert b[name] == pytest.approx(a[name], rel=1e-5, abs=1e-5)
+
+
+def test_two_processes_give_the_losses_of_one(data: Store, alone: list[dict[str, float]], tmp_path: Path) -> None:
+    assert_same_losses(alone, logged_by([command(data, tmp_path / "run", "--devices", "2", "--accelerator", "cpu")]))
+
+
+def test_two_machines_give_the_losses_of_one(data: Store, alone: list[dict[str, float]], tmp_path: Path) -> None:
+    """Two nodes of torchrun, here on one machine, that meet by address and port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = command(data, tmp_path / "run", "--nodes", "2", "--accelerator", "cpu")
+    meet = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    torchrun = [words[0], "-m", "torch.distributed.run", *meet]
+    assert_same_losses(alone, logged_by([[*torchrun, "--node-rank", str(rank), *words[1:]] for rank in (0, 1)]))
+
+
+def test_a_training_goes_on_with_another_number_of_processes(
+    data: Store, alone: list[dict[str, float]], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    begun = subprocess.Popen(
+        command(data, out, "--accelerator", "cpu"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while not (out / "checkpoint.pt").exists():
+        assert begun.poll() is None
+        time.sleep(0.001)
+    begun.kill()
+    begun.wait()
+    assert not (out / "model.safetensors").exists()
+    assert_same_losses(alone, logged_by([command(data, out, "--devices", "2", "--accelerator", "cpu")]))
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(shutil.which("c++") is None, reason="compiling on a CPU needs a C++ compiler")
+def test_a_compiled_model_gives_the_same_losses(data: Store, alone: list[dict[str, float]], tmp_path: Path) -> None:
+    """Minutes on a busy machine."""
+    compiled = logged_by([command(data, tmp_path / "run", "--compile", "--accelerator", "cpu")])
+    for a, b in zip(alone, compiled, strict=True):
+        assert b["rec"] == pytest.approx(a["rec"], rel=0.02)

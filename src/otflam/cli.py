@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import tyro
 
 from otflam.commands import COMMANDS, CONTINUING, Command
-from otflam.core import UserError
+from otflam.core import UserError, is_main_process
 from otflam.report import say, speaking
 
 HELP = ("--help", "-h")
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def abandoned(error: Exception) -> bool:
     """Whether this is one of several processes that train together and the first, which has said why, is gone."""
-    return os.environ.get("LOCAL_RANK", "0") != "0" and "Connection closed by peer" in str(error)
+    return not is_main_process() and "Connection closed by peer" in str(error)
 
 
 def terminate(number: int, frame: Any) -> NoReturn:

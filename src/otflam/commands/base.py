@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
 
@@ -34,11 +33,6 @@ def required(config: T, *names: str) -> T:
     for name in names:
         object.__setattr__(config, name, tyro.MISSING)
     return config
-
-
-def is_main_process() -> bool:
-    """Whether this process is the one that prints, of those that train together."""
-    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 @runtime_checkable

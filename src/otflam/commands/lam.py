@@ -16,10 +16,9 @@ from otflam.commands.base import (
     checked_share,
     describe,
     first_episodes,
-    is_main_process,
     required,
 )
-from otflam.core import Hardware, TrainConfig, UserError
+from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say

@@ -10,8 +10,8 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import DataSet, Sizes, checked_share, describe, is_main_process, required
-from otflam.core import Hardware, TrainConfig, UserError
+from otflam.commands.base import DataSet, Sizes, checked_share, describe, required
+from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
 from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig

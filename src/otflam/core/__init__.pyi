@@ -66,6 +66,7 @@ from otflam.core.pool import (
     Cluster as Cluster,
     default_workers as default_workers,
     delay_interrupts as delay_interrupts,
+    is_main_process as is_main_process,
     run_jobs as run_jobs,
     submit_jobs as submit_jobs,
 )
@@ -91,6 +92,7 @@ from otflam.core.run import (
 )
 from otflam.core.surface import import_name as import_name, load_plugins as load_plugins, register as register
 from otflam.core.train import (
+    Machine as Machine,
     device_of as device_of,
     fit as fit,
     gather_rows as gather_rows,

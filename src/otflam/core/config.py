@@ -188,8 +188,14 @@ class Hardware:
     """What to train on."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Numbers to compute in: by default bfloat16 on a GPU and float32 on a CPU, where bfloat16 is slower."""
+    compile: bool = False
+    """Compile the model first: minutes that pay in long trainings on a GPU; on a CPU it needs a C++ compiler."""
+    parts: int = 1
+    """Work every batch off in so many parts, one after the other, where memory is short (gradient accumulation)."""
+    recompute: bool = False
+    """Keep nothing inside layers between the two passes and compute it again: less memory, a third more time."""
 
     def __post_init__(self) -> None:
-        for name in ("devices", "nodes"):
+        for name in ("devices", "nodes", "parts"):
             if getattr(self, name) < 1:
                 raise UserError(f"{_option(name)} {getattr(self, name)}", "give at least 1")

@@ -41,6 +41,11 @@ class SharedProgress(Progress):
             self.ticks.value += count
 
 
+def is_main_process() -> bool:
+    """Whether this process is the one that prints, of those that train together on one machine or several."""
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
+
+
 def default_workers() -> int:
     """One process per core that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -19,10 +20,12 @@ import torch.distributed as dist
 from jaxtyping import Shaped
 from lightning_fabric import Fabric
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from otflam.core.batch import Terms
 from otflam.core.config import SMALLER_STEPS, Hardware, TrainConfig, to_json, versions
 from otflam.core.errors import UserError, first_line
+from otflam.core.nn import Block, Residual
 from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.progress import SILENT, Progress
 from otflam.core.release import first_not_finite, save_weights
@@ -31,7 +34,13 @@ from otflam.core.run import Run
 M = TypeVar("M", bound=nn.Module)
 
 
-def launch(hardware: Hardware) -> Fabric:
+class Machine(Fabric):
+    """A Fabric that knows what it was asked for."""
+
+    hardware = Hardware()
+
+
+def launch(hardware: Hardware) -> Machine:
     """A launched Fabric: unless told otherwise, bfloat16 on a GPU and full precision on a CPU, where that is faster."""
     keep_freed_memory()
     on_gpu = device_of(hardware).type == "cuda"
@@ -40,13 +49,14 @@ def launch(hardware: Hardware) -> Fabric:
     half = hardware.precision == "bfloat16" or (hardware.precision == "auto" and on_gpu)
     if half and not on_gpu and (refusal := bfloat16().refusal) is not None:
         raise refusal
-    fabric = Fabric(
+    fabric = Machine(
         accelerator="gpu" if on_gpu else "cpu",
         devices=hardware.devices,
         num_nodes=hardware.nodes,
         strategy="ddp" if hardware.devices * hardware.nodes > 1 else "auto",
         precision="bf16-mixed" if half else "32-true",
     )
+    fabric.hardware = hardware
     fabric.launch()
     return fabric
 
@@ -77,7 +87,7 @@ def train_into(
     model: M,
     feed: Callable[[], Feed],
     train: TrainConfig,
-    fabric: Fabric,
+    fabric: Machine,
     load: Callable[[], M],
     progress: Progress = SILENT,
     check: Callable[[], dict[str, float]] | None = None,
@@ -107,7 +117,7 @@ def fit(
     feed: Feed,
     config: TrainConfig,
     run: Run,
-    fabric: Fabric,
+    fabric: Machine,
     progress: Progress = SILENT,
     check: Callable[[], dict[str, float]] | None = None,
 ) -> None:
@@ -117,7 +127,8 @@ def fit(
     """
     check_batch(config, fabric)
     optimiser = make_optimiser(model, config)
-    module, optimiser = fabric.setup(model, optimiser)
+    module, optimiser = prepare(model, optimiser, fabric)
+    rank, world, parts = fabric.global_rank, fabric.world_size, fabric.hardware.parts
     saved, step = run.load(), 0
     if saved is not None:
         step = restore(saved, model, optimiser, config, run.checkpoint)
@@ -128,9 +139,12 @@ def fit(
     while step < config.steps:
         for group in optimiser.param_groups:
             group["lr"] = config.lr * rate_at(config, step)
-        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, fabric.global_rank]).generate_state(1)[0]))
-        batch = feed.batch(config.batch, config.seed, step, fabric.global_rank, fabric.world_size).to(fabric.device)
-        logged = train_step(module, batch, optimiser, config, fabric, step)
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, rank]).generate_state(1)[0]))
+        batches = (
+            feed.batch(config.batch, config.seed, step, rank * parts + part, world * parts).to(fabric.device)
+            for part in range(parts)
+        )
+        logged = train_step(module, batches, optimiser, config, fabric, step)
         step += 1
         progress.advance()
         saving = step % config.save_every == 0 or step == config.steps
@@ -150,10 +164,24 @@ def fit(
     model.eval()
 
 
-def check_batch(config: TrainConfig, fabric: Fabric) -> None:
-    """Refuse a batch that the processes cannot share equally."""
-    if config.batch % fabric.world_size:
-        raise UserError(f"a batch of {config.batch} on {fabric.world_size} processes", "choose a multiple of them")
+def prepare(model: nn.Module, optimiser: torch.optim.Optimizer, fabric: Machine) -> tuple[Any, Any]:
+    """The model as the loop calls it: compiled, and sparing with memory, if that was asked for."""
+    if fabric.hardware.recompute:
+        for layer in model.modules():
+            if isinstance(layer, Block | Residual):
+                layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+    compiled: Any = torch.compile(model, dynamic=False) if fabric.hardware.compile else model
+    return fabric.setup(compiled, optimiser)
+
+
+def check_batch(config: TrainConfig, fabric: Machine) -> None:
+    """Refuse a batch that processes and parts cannot share equally."""
+    shares = fabric.world_size * fabric.hardware.parts
+    if config.batch % shares:
+        parts = f" in {fabric.hardware.parts} parts" if fabric.hardware.parts > 1 else ""
+        raise UserError(
+            f"a batch of {config.batch} on {fabric.world_size} processes{parts}", f"choose a multiple of {shares}"
+        )
 
 
 def not_finite(weights: dict[str, Any], optimiser: dict[str, Any]) -> str | None:
@@ -179,22 +207,27 @@ def restore(saved: dict[str, Any], model: nn.Module, optimiser: Any, config: Tra
 
 
 def train_step(
-    module: Any, batch: Any, optimiser: Any, config: TrainConfig, fabric: Fabric, step: int
+    module: Any, batches: Iterable[Any], optimiser: Any, config: TrainConfig, fabric: Machine, step: int
 ) -> dict[str, Tensor]:
-    """Take one gradient step and return what to log."""
-    terms: Terms = module(batch)
-    if terms.losses.keys() != config.weights.keys():
-        raise KeyError(f"losses and weights disagree on {sorted(terms.losses.keys() ^ config.weights.keys())}")
-    total = torch.stack([config.weights[name] * loss for name, loss in terms.losses.items()]).sum()
+    """Take one gradient step on the parts of a batch and return what to log."""
     optimiser.zero_grad(set_to_none=True)
-    fabric.backward(total)
+    parts, found = fabric.hardware.parts, []
+    for part, batch in enumerate(batches):
+        terms: Terms = module(batch)
+        if terms.losses.keys() != config.weights.keys():
+            raise KeyError(f"losses and weights disagree on {sorted(terms.losses.keys() ^ config.weights.keys())}")
+        total = torch.stack([config.weights[name] * loss for name, loss in terms.losses.items()]).sum()
+        with fabric.no_backward_sync(module, enabled=part + 1 < parts):
+            fabric.backward(total / parts if parts > 1 else total)
+        found.append({"total": total, **terms.losses, **terms.metrics})
     try:
         limit = config.clip or math.inf
         norm = torch.nn.utils.clip_grad_norm_(module.parameters(), limit, error_if_nonfinite=True)
     except RuntimeError:
         raise UserError(f"the gradient is not finite at step {step}", SMALLER_STEPS) from None
     optimiser.step()
-    return {"total": total, "grad_norm": norm, **terms.losses, **terms.metrics}
+    mean = {name: torch.stack([each[name].detach().float() for each in found]).mean() for name in found[0]}
+    return {"grad_norm": norm, **(mean if parts > 1 else found[0])}
 
 
 def make_optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -210,7 +243,7 @@ def rate_at(config: TrainConfig, step: int) -> float:
     return rise * fall
 
 
-def average(values: dict[str, Tensor], fabric: Fabric) -> dict[str, float]:
+def average(values: dict[str, Tensor], fabric: Machine) -> dict[str, float]:
     """Means over all processes."""
     together = torch.stack([value.to(torch.float32) for value in values.values()])
     sum_over_processes(together)

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
 from otflam.core import (
     SILENT,
     SMALLER_STEPS,
     Hardware,
+    Machine,
     Progress,
     TrainConfig,
     UserError,
@@ -106,7 +106,7 @@ class Begun(NamedTuple):
     config: ModelConfig
     train: TrainConfig
     parts: Parts
-    fabric: Fabric
+    fabric: Machine
 
 
 def begin(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -12,7 +11,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any
 
-from otflam.core import Progress
+from otflam.core import Progress, is_main_process
 
 LINE_SECONDS = 10.0
 """Seconds between two plain lines."""
@@ -57,7 +56,7 @@ def speaking(name: str) -> Generator[None]:
 
     # Of the processes that train together, one speaks.
     thread = threading.Thread(target=speak, daemon=True)
-    if os.environ.get("LOCAL_RANK", "0") == "0":
+    if is_main_process():
         thread.start()
     try:
         yield

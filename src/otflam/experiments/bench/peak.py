@@ -72,18 +72,18 @@ def _measure(model: nn.Module, feed: Any, training: TrainConfig) -> tuple[float,
         began = time.perf_counter()
         batch = feed.batch(training.batch, 0, step, 0, 1)
         read = time.perf_counter()
-        train_step(module, batch, optimiser, training, fabric, step)
+        train_step(module, [batch], optimiser, training, fabric, step)
         if step >= WARM_STEPS:
             reading.append(read - began)
             whole.append(time.perf_counter() - began)
     with FlopCounterMode(display=False) as counter:
-        train_step(module, batch, optimiser, training, fabric, 0)
+        train_step(module, [batch], optimiser, training, fabric, 0)
     seconds = sorted(whole)[len(whole) // 2]
     share = counter.get_total_flops() / seconds / peak_flops()
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         began = time.perf_counter()
         for step in range(PROFILED_STEPS):
-            train_step(module, batch, optimiser, training, fabric, step)
+            train_step(module, [batch], optimiser, training, fabric, step)
         spent = time.perf_counter() - began
     kinds = defaultdict[str, float](float)
     for event in profiled.key_averages():

@@ -75,7 +75,7 @@ def clone_latents_stored() -> float:
                 with torch.no_grad():
                     latents = lam.infer(clips.batch(training.batch, 0, step))
                 batch = batch._replace(columns={"latents": latents[:, None].expand(-1, 3, -1)})
-            train_step(clone, batch, optimiser, training, fabric, step)
+            train_step(clone, [batch], optimiser, training, fabric, step)
             spent[online] += (time.perf_counter() - began) * (step > 2)
     return spent[True] / spent[False]
 
