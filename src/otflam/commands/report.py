@@ -67,7 +67,7 @@ class Export:
         written = list(export_tables(self.records, self.preset, self.out))
         if not written:
             raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
-        written += [path for each in draw_figures(self.records, self.preset, self.out) for path in (each.svg, each.png)]
+        written += draw_figures(self.records, self.preset, self.out)
         say(f"wrote {len(written)} files to {self.out}")
 
 

@@ -104,8 +104,8 @@ class Reproduce:
             say(table)
         for path in study.draw(lab):
             say(f"wrote {path}")
-        for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
-            say(f"wrote {drawn.png}")
+        for drawn in draw_figures(self.records, self.preset, lab.root / "figures")[1::2]:  # each as SVG and PNG
+            say(f"wrote {drawn}")
         check_failures(failed)
 
 
