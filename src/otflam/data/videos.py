@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, read_arrays, to_json, versions
-from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, list_images, natural_key
+from otflam.data.decoding import IMAGES, UnusableVideoError, decode_video, list_images, natural_key
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
@@ -115,7 +115,9 @@ def _import_all(
                 if facts.missing:
                     report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
                 labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
-                writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
+                info: dict[str, Any] = {"source": source.name, "codec": facts.codec, "lossy": facts.lossy}
+                info |= {"source_size": facts.source_size, "source_fps": facts.fps, "fps": config.fps or facts.fps}
+                writer.append(index, {"frames": frames, **labels}, info)
         progress.reach(end, total)
     return skipped
 
@@ -135,17 +137,6 @@ def _check(config: VideoImport) -> None:
         raise UserError(f"min-frames is {config.min_frames}", "a transition needs at least 2")
     if config.fps is not None and not 0 < config.fps < math.inf:
         raise UserError(f"fps is {config.fps}", "choose a positive rate such as 15")
-
-
-def _episode_info(source: Source, facts: VideoFacts, config: VideoImport) -> dict[str, Any]:
-    return {
-        "source": source.name,
-        "codec": facts.codec,
-        "lossy": facts.lossy,
-        "source_size": facts.source_size,
-        "source_fps": facts.fps,
-        "fps": config.fps or facts.fps,
-    }
 
 
 def find_sources(folder: Path, out: Path, config: VideoImport) -> list[Source]:
