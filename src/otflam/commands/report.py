@@ -26,7 +26,6 @@ class Report:
     preset: Sizes = "laptop"
 
     def run(self) -> None:
-        from otflam.presets import get_preset
         from otflam.report import Lines, make_page
 
         get_preset(self.preset)  # an unknown name gets a suggestion
