@@ -82,7 +82,10 @@ def import_videos(
     writer.drop_damaged()
     skipped = _import_all(sources, writer, config, actions, report, progress.part(f"import {folder}", "bytes"))
     if not (episodes := writer.done()):
-        _withdraw(out, columns)
+        tidy(out)  # the plan of an import that gave nothing would stop the next one
+        for column in columns:
+            (out / f"{column}.npy").unlink()
+        out.rmdir()
         raise UserError(f"nothing under {folder} can be imported", f"{skipped[0]['source']}: {skipped[0]['reason']}")
     if lossy := [episode for episode in episodes.values() if episode["lossy"]]:
         codecs = ", ".join(sorted({episode["codec"] for episode in lossy}))
@@ -120,14 +123,6 @@ def _import_all(
                 writer.append(index, {"frames": frames, **labels}, info)
         progress.reach(end, total)
     return skipped
-
-
-def _withdraw(out: Path, columns: dict[str, Column]) -> None:
-    """Take away the plan of an import that gave nothing, because it would stop the next one."""
-    tidy(out)
-    for column in columns:
-        (out / f"{column}.npy").unlink()
-    out.rmdir()
 
 
 def _check(config: VideoImport) -> None:
