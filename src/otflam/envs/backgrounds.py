@@ -115,8 +115,8 @@ class FolderBackgrounds(Backgrounds):
         return f"folder:{'davis-' * self.is_davis}{self.root.name}:{content[:12]}"
 
     def draw(self, index: int, size: int) -> Iterator[Image.Image]:
-        first, *_ = files = self.files[index]
-        frames = _decode_video(first) if first.suffix.lower() in VIDEOS else map(_read_image, files)
+        files = self.files[index]
+        frames = _decode_video(files[0]) if files[0].suffix.lower() in VIDEOS else map(_read_image, files)
         return (frame.resize((size, size), Resampling.BICUBIC) for frame in islice(frames, MAX_FRAMES))
 
 

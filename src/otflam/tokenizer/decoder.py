@@ -25,7 +25,7 @@ class Decoder(nn.Module):
     def __init__(self, config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> None:
         super().__init__()
         self.config, width, subpixel = config, config.width, config.shape == "subpixel"
-        if config.reference:  # a frame becomes a map on the patch grid
+        if config.reference:  # a branch for which a frame becomes a map on the patch grid
             sizes = (colours, config.reference, config.reference, config.reference)
             coarse = (nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in itertools.pairwise(sizes))
             layers = [nn.Conv2d(colours, config.reference, patch, patch)] if subpixel else coarse
