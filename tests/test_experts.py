@@ -24,7 +24,8 @@ from otflam.envs.rollout import (
     make_policy,
     parse_mix,
     play_episode,
-    state_return,
+    policy_rng,
+    return_from,
 )
 from otflam.envs.sac import SAC, Actor, TwinCritic, train_expert
 from otflam.envs.simulation import Simulation
@@ -70,7 +71,7 @@ def test_drawing_does_not_change_what_happens() -> None:
     drawn = play_episode(env, expert, 3, steps=40).rewards.sum(dtype=np.float64)
     simulation = Simulation("cheetah-run")
     simulation._env._step_limit = simulation.steps = 40
-    assert state_return(simulation, expert, 3) == pytest.approx(drawn, abs=1e-4)
+    assert return_from(simulation, expert, simulation.begin(3), policy_rng(3)) == pytest.approx(drawn, abs=1e-4)
     env.close()
 
 

@@ -24,7 +24,7 @@ from otflam.evaluate.results import control_mse, main_budget
 from otflam.lam.health import LEAST_GAIN
 from otflam.report.canvas import counted, spread
 from otflam.report.curves import draw_convergence, sketch_convergence
-from otflam.report.figures import FIGURES, FigureFiles, draw_figures
+from otflam.report.figures import FIGURES, draw_figures, sketch_figures
 from otflam.report.figures_models import MIN_GAIN_PERCENT
 from otflam.report.figures_returns import sketch_returns
 from otflam.report.published import BASELINES
@@ -113,37 +113,38 @@ def write(records: list[Record], folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[FigureFiles]:
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("drawn")
     return draw_figures(write(EVERYTHING, folder / "records"), "laptop", folder / "out")
 
 
-def test_all_figures_in_both_formats(drawn: list[FigureFiles], tmp_path: Path) -> None:
-    assert [each.name for each in drawn] == list(FIGURES)
-    for each in drawn:
-        assert "laptop" in each.caption and each.caption.endswith(".")
-        assert each.svg.read_text().count("<svg") == 1 and "<dc:date>" not in each.svg.read_text()
-        with Image.open(each.png) as image:
+def test_all_figures_in_both_formats(drawn: list[Path], tmp_path: Path) -> None:
+    assert [path.name for path in drawn] == [f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")]
+    records = drawn[0].parents[1] / "records"
+    told = {name: sketch.caption for name, sketch in sketch_figures(records, "laptop")}
+    for svg, png, caption in zip(drawn[::2], drawn[1::2], told.values(), strict=True):
+        assert "laptop" in caption and caption.endswith(".")
+        assert svg.read_text().count("<svg") == 1 and "<dc:date>" not in svg.read_text()
+        with Image.open(png) as image:
             assert image.width > 600 and "Software" not in image.info
             assert len(image.reduce(4).convert("RGB").getcolors(1 << 20)) > 30  # ty: ignore[invalid-argument-type]
-    told = {each.name: each.caption for each in drawn}
     assert "8 labelled episodes" in told["returns"] and "2 seeds, 3 episodes each" in told["returns"]
     for name in ("transfer", "returns", "supervision", "vocabulary"):
         assert "far larger than ours" in told[name]
-    assert draw_figures(drawn[0].svg.parents[1] / "records", "paper", tmp_path / "none") == []
+    assert draw_figures(records, "paper", tmp_path / "none") == []
 
 
-def test_same_bytes_in_another_process(drawn: list[FigureFiles], tmp_path: Path) -> None:
+def test_same_bytes_in_another_process(drawn: list[Path], tmp_path: Path) -> None:
     """Whatever order its sets have."""
     program = (
         "import pathlib, sys; from otflam.report import figures\n"
         "for name in set(figures.FIGURES) - {'transfer', 'returns', 'leakage'}: del figures.FIGURES[name]\n"
         "figures.draw_figures(pathlib.Path(sys.argv[1]), 'laptop', pathlib.Path(sys.argv[2]))"
     )
-    records = str(drawn[0].svg.parents[1] / "records")
+    records = str(drawn[0].parents[1] / "records")
     command = [sys.executable, "-c", program, records, str(tmp_path)]
     subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": "7"}, check=True)
-    pairs = [(path, tmp_path / path.name) for each in drawn for path in (each.svg, each.png)]
+    pairs = [(path, tmp_path / path.name) for path in drawn]
     assert sum(again.exists() for _, again in pairs) == 6
     assert all(first.read_bytes() == again.read_bytes() for first, again in pairs if again.exists())
 

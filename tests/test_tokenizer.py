@@ -31,7 +31,7 @@ from otflam.tokenizer.build import (
     train_tokenizer,
 )
 from otflam.tokenizer.config import CodebookConfig, DecoderConfig, TokenizerConfig
-from otflam.tokenizer.decoder import make_decoder
+from otflam.tokenizer.decoder import Decoder
 from otflam.tokenizer.model import OTF, bits_per_token, code_weights, count_codes
 
 SMALL = TokenizerConfig(
@@ -113,7 +113,7 @@ def test_warm_up_then_kmeans_then_codes() -> None:
 @pytest.mark.parametrize("shape", ["subpixel", "bilinear"])
 @pytest.mark.parametrize("reference", [0, 6])
 def test_decoders(shape: str, reference: int) -> None:
-    decoder = make_decoder(DecoderConfig(shape, 8, reference), 4, 5, 3, 2)
+    decoder = Decoder(DecoderConfig(shape, 8, reference), 4, 5, 3, 2)
     descriptors, frame = torch.randn(2, 4, 3, 6), torch.rand(2, 3, 15, 30)
     assert decoder(descriptors, frame).shape == (2, 2, 15, 30)
     depends = not torch.equal(decoder(descriptors, frame), decoder(descriptors, 1 - frame))

@@ -19,6 +19,7 @@ T = TypeVar("T")
 NO_PREFIX = tyro.conf.arg(name="")
 """For a part of a command whose options stand by themselves."""
 DataSet = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(help="The data set.")]
+NewData = Annotated[Path, tyro.conf.arg(help="Folder of the new data set.")]
 Workers = Annotated[
     int, tyro.conf.arg(help="Parallel processes; they change no result.", help_behavior_hint="default: one per core")
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tyro
 
-from otflam.commands.base import DataSet, Sizes, Workers, describe, required
+from otflam.commands.base import DataSet, NewData, Sizes, Workers, describe, required
 from otflam.core import READ_ONLY, default_workers, read_json, write_json
 from otflam.data import Collection, MovingMNIST, VideoImport
 from otflam.envs import Difficulty, Quality, Recipe, Split
@@ -94,8 +94,7 @@ class DataRender:
 
     data: tyro.conf.Positional[Path]
     """The data set to draw again; it must come from 'otflam collect'."""
-    out: Path
-    """Folder of the new data set."""
+    out: NewData
     size: int | None = None
     """Frame size; by default as in DATA."""
     difficulty: Difficulty | None = None
@@ -130,8 +129,7 @@ class ImportVideos:
 
     source: tyro.conf.Positional[Path]
     """A folder of videos or of image folders, or one video file."""
-    out: Path
-    """Folder of the new data set."""
+    out: NewData
     options: VideoImport = field(default_factory=VideoImport)
 
     def run(self) -> None:
@@ -150,8 +148,7 @@ class ImportLAOM:
 
     file: tyro.conf.Positional[Path]
     """The .hdf5 file."""
-    out: Path
-    """Folder of the new data set."""
+    out: NewData
 
     def run(self) -> None:
         from otflam.data import import_laom
@@ -181,8 +178,7 @@ class ExportLAOM:
 class DataMNIST:
     """Draw Controlled Moving MNIST: one digit, one labelled motion per sequence."""
 
-    out: Path
-    """Folder of the new data set."""
+    out: NewData
     options: MovingMNIST = field(default_factory=MovingMNIST)
     preset: Sizes = "laptop"
 

@@ -26,7 +26,6 @@ class Report:
     preset: Sizes = "laptop"
 
     def run(self) -> None:
-        from otflam.presets import get_preset
         from otflam.report import Lines, make_page
 
         get_preset(self.preset)  # an unknown name gets a suggestion
@@ -67,7 +66,7 @@ class Export:
         written = list(export_tables(self.records, self.preset, self.out))
         if not written:
             raise UserError(f"{self.records} has no records of {self.preset}", "run an experiment or give --preset")
-        written += [path for each in draw_figures(self.records, self.preset, self.out) for path in (each.svg, each.png)]
+        written += draw_figures(self.records, self.preset, self.out)
         say(f"wrote {len(written)} files to {self.out}")
 
 

@@ -11,6 +11,7 @@ import tyro
 
 from otflam.commands.base import NO_PREFIX, RECORDS, Records, Sizes, Workers
 from otflam.core import Cluster, UserError, default_workers, require_name
+from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
 
 
@@ -38,7 +39,6 @@ class Demo:
 
     def run(self) -> None:
         from otflam.experiments import run_demo
-        from otflam.presets import get_preset
 
         with ProgressBar("demo", "cells") as bar:
             for line in run_demo(self.out, get_preset(self.preset), self.workers, bar):
@@ -82,7 +82,6 @@ class Reproduce:
 
     def run(self) -> None:
         from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, run_cells
-        from otflam.presets import get_preset
         from otflam.report import draw_figures, study_tables
 
         if not self.name:
@@ -104,8 +103,8 @@ class Reproduce:
             say(table)
         for path in study.draw(lab):
             say(f"wrote {path}")
-        for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
-            say(f"wrote {drawn.png}")
+        for drawn in draw_figures(self.records, self.preset, lab.root / "figures")[1::2]:  # each as SVG and PNG
+            say(f"wrote {drawn}")
         check_failures(failed)
 
 

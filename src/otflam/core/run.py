@@ -74,7 +74,7 @@ class Run:
         """Drop metrics that were logged after a checkpoint, for they will come again."""
         metrics = self.path / METRICS
         if self.writes and metrics.exists():
-            kept = [row for row in self.metrics() if row["step"] <= step]
+            kept = [row for row in read_metrics(self.path) if row["step"] <= step]
             write_text(metrics, "".join(f"{json.dumps(row)}\n" for row in kept))
 
     def save(self, state: dict[str, Any]) -> None:
@@ -96,9 +96,6 @@ class Run:
             self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=int(row["step"]))
         for name, value in row.items():
             self._board.add_scalar(name, value, int(row["step"]))
-
-    def metrics(self) -> list[dict[str, float]]:
-        return read_metrics(self.path)
 
     def close(self) -> None:
         if self._board is not None:

@@ -196,8 +196,6 @@ def read_columns(values: Any, file: Path, cure: str = CURE) -> dict[str, Column]
 
 def _fits(dtype: str, shape: list[Any]) -> bool:
     """Whether rows of this shape are small enough for a store and for its files' headers."""
-    if not all(is_count(side) for side in shape):
-        return False
     size = np.dtype(dtype).itemsize
     for side in shape:  # not numpy's product, which overflows in silence
         size *= side

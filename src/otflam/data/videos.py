@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, read_arrays, to_json, versions
-from otflam.data.decoding import IMAGES, UnusableVideoError, VideoFacts, decode_video, list_images, natural_key
+from otflam.data.decoding import IMAGES, UnusableVideoError, decode_video, list_images, natural_key
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
@@ -82,7 +82,10 @@ def import_videos(
     writer.drop_damaged()
     skipped = _import_all(sources, writer, config, actions, report, progress.part(f"import {folder}", "bytes"))
     if not (episodes := writer.done()):
-        _withdraw(out, columns)
+        tidy(out)  # the plan of an import that gave nothing would stop the next one
+        for column in columns:
+            (out / f"{column}.npy").unlink()
+        out.rmdir()
         raise UserError(f"nothing under {folder} can be imported", f"{skipped[0]['source']}: {skipped[0]['reason']}")
     if lossy := [episode for episode in episodes.values() if episode["lossy"]]:
         codecs = ", ".join(sorted({episode["codec"] for episode in lossy}))
@@ -115,17 +118,11 @@ def _import_all(
                 if facts.missing:
                     report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
                 labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
-                writer.append(index, {"frames": frames, **labels}, _episode_info(source, facts, config))
+                info: dict[str, Any] = {"source": source.name, "codec": facts.codec, "lossy": facts.lossy}
+                info |= {"source_size": facts.source_size, "source_fps": facts.fps, "fps": config.fps or facts.fps}
+                writer.append(index, {"frames": frames, **labels}, info)
         progress.reach(end, total)
     return skipped
-
-
-def _withdraw(out: Path, columns: dict[str, Column]) -> None:
-    """Take away the plan of an import that gave nothing, because it would stop the next one."""
-    tidy(out)
-    for column in columns:
-        (out / f"{column}.npy").unlink()
-    out.rmdir()
 
 
 def _check(config: VideoImport) -> None:
@@ -135,17 +132,6 @@ def _check(config: VideoImport) -> None:
         raise UserError(f"min-frames is {config.min_frames}", "a transition needs at least 2")
     if config.fps is not None and not 0 < config.fps < math.inf:
         raise UserError(f"fps is {config.fps}", "choose a positive rate such as 15")
-
-
-def _episode_info(source: Source, facts: VideoFacts, config: VideoImport) -> dict[str, Any]:
-    return {
-        "source": source.name,
-        "codec": facts.codec,
-        "lossy": facts.lossy,
-        "source_size": facts.source_size,
-        "source_fps": facts.fps,
-        "fps": config.fps or facts.fps,
-    }
 
 
 def find_sources(folder: Path, out: Path, config: VideoImport) -> list[Source]:

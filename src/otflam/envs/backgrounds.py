@@ -115,7 +115,9 @@ class FolderBackgrounds(Backgrounds):
         return f"folder:{'davis-' * self.is_davis}{self.root.name}:{content[:12]}"
 
     def draw(self, index: int, size: int) -> Iterator[Image.Image]:
-        return (frame.resize((size, size), Resampling.BICUBIC) for frame in _read_frames(self.files[index]))
+        files = self.files[index]
+        frames = _decode_video(files[0]) if files[0].suffix.lower() in VIDEOS else map(_read_image, files)
+        return (frame.resize((size, size), Resampling.BICUBIC) for frame in islice(frames, MAX_FRAMES))
 
 
 def _open_folder(folder: Path, split: str) -> FolderBackgrounds:
@@ -157,11 +159,6 @@ def _halve(titles: list[str], split: str) -> list[str]:
     """The first two thirds train and the rest validate; a single clip does both."""
     border = max(1, 2 * len(titles) // 3)
     return titles[:border] if split == "train" else titles[border:] or titles
-
-
-def _read_frames(files: tuple[Path, ...]) -> Iterator[Image.Image]:
-    is_video = files[0].suffix.lower() in VIDEOS
-    return islice(_decode_video(files[0]) if is_video else map(_read_image, files), MAX_FRAMES)
 
 
 def _read_image(path: Path) -> Image.Image:

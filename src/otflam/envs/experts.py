@@ -129,11 +129,10 @@ def _load_safetensors(path: Path) -> Expert:
         if about.get("digest") not in (None, tensor_digest(tensors)):  # those of older versions have none
             raise ValueError("its weights were altered")
         activation, squash = "relu" if about["activation"] == "relu" else "tanh", bool(about["squash"])
-        problem = check_expert(mean, std, layers)
+        if (problem := check_expert(mean, std, layers)) is not None:
+            raise ValueError(problem)
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
         raise UserError(f"{path} is not an expert ({error})", cure) from None
-    if problem is not None:
-        raise UserError(f"{path} is not an expert ({problem})", cure)
     return Expert(mean, std, tuple(layers), activation, squash)
 
 

@@ -118,17 +118,6 @@ def play_together(
     return totals
 
 
-def state_return(
-    simulation: Simulated,
-    policy: Policy,
-    seed: int,
-    steps: int | None = None,
-    progress: Progress = SILENT,
-) -> float:
-    """The return of a policy that looks only at states, in the episode of a seed, without drawing anything."""
-    return return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, progress)
-
-
 def return_from(
     simulation: Simulated,
     policy: Policy,
@@ -137,7 +126,7 @@ def return_from(
     steps: int | None = None,
     progress: Progress = SILENT,
 ) -> float:
-    """The same from the state that a simulation is in."""
+    """The return of a policy that looks only at states, from the one that a simulation is in; nothing is drawn."""
     total, facts = 0.0, simulation.facts
     for step in range(steps or facts.steps):
         action = facts.actions.bound(policy.act(Observation(None, state, step), rng))
@@ -209,7 +198,7 @@ def policy_returns(
         simulation = simulate_world(world.task)
         policy = make_policy(name, simulation, expert)
         for seed in seeds:
-            yield state_return(simulation, policy, seed, steps, progress)
+            yield return_from(simulation, policy, simulation.begin(seed), policy_rng(seed), steps, progress)
         return
     with closing(open_world(world)) as env:
         policy = make_policy(name, env, expert)

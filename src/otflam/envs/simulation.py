@@ -67,9 +67,6 @@ class Simulation:
         after = self._env.step(np.clip(action, self.low, self.high))
         return _flatten(after.observation), float(after.reward or 0.0), after.last()
 
-    def physics_state(self) -> Float64[np.ndarray, " p"]:
-        return self.physics.get_state()
-
     def restore(self, physics: Float64[np.ndarray, " p"]) -> None:
         """Put the bodies where they were recorded; the episode must have been reset with the same seed before."""
         self.physics.set_state(physics)

@@ -149,7 +149,7 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return {"camera": [0, 4], "colour": [4, 4 + colours], "background": [4 + colours, 6 + colours]}
 
     def _observe(self, state: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
-        physics = self.simulation.physics_state()
+        physics = self.simulation.physics.get_state()
         self._frame, distraction = self.picture()
         return self._frame, {
             "state": state,

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core import SILENT, Batch, Progress, from_json, stable_hash
+from otflam.core import SILENT, Batch, from_json, stable_hash
 from otflam.data import Clips, Column, Store, derive
 from otflam.envs import World, open_backgrounds
 from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
@@ -67,7 +67,6 @@ def aligned_columns(
     backbone: Backbone | None,
     unlabelled: Episodes,
     episodes: Episodes,
-    progress: Progress = SILENT,
     device: torch.device = CPU,
 ) -> dict[str, Store]:
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
@@ -88,19 +87,19 @@ def aligned_columns(
         return lambda batch: (view(batch) - mean) @ axes
 
     def column(name: str, function: Callable[[LAM], Callable[[Batch], Tensor]], width: int | None = None) -> Store:
-        made = (store, folder, backbone, name, width, function, episodes, progress, about)
+        made = (store, folder, backbone, name, width, function, episodes, SILENT, about)
         return derive_with(*made, keep_features=True, device=device)
 
     return {
-        "latents": label_store(store, folder, backbone, episodes, progress, keep_features=True, device=device),
+        "latents": label_store(store, folder, backbone, episodes, keep_features=True, device=device),
         "present": column("present", present, WIDTH),
         "still": column("still", still),
-        "state": state_column(store, unlabelled, episodes, progress.part("state")),
-        "motion": motion_column(store, model.stride, episodes, progress.part("motion")),
+        "state": state_column(store, unlabelled, episodes),
+        "motion": motion_column(store, model.stride, episodes),
     }
 
 
-def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progress: Progress = SILENT) -> Store:
+def state_column(store: Store, unlabelled: Episodes, episodes: Episodes) -> Store:
     """What can be seen without any model, the same for all methods: principal directions of three stacked frames."""
     seen = Clips(store, STATE_OFFSETS, (), unlabelled, pad=True)
 
@@ -114,7 +113,7 @@ def state_column(store: Store, unlabelled: Episodes, episodes: Episodes, progres
         return ((small_stack(clips.gather(np.arange(len(clips)))) - mean) @ axes).numpy()
 
     key = stable_hash(["state", ALIGNMENT_VERSION, WIDTH, sampled(seen), unlabelled.tolist()])
-    return derive(store, "state", key, Column("float32", (WIDTH,)), compute, progress, episodes)
+    return derive(store, "state", key, Column("float32", (WIDTH,)), compute, episodes=episodes)
 
 
 def sampled(clips: Clips) -> int:
@@ -133,7 +132,7 @@ def small_stack(batch: Batch) -> Float[Tensor, "n f"]:
     return F.avg_pool2d(grey, 2).flatten(1)
 
 
-def motion_column(store: Store, stride: int, episodes: Episodes, progress: Progress = SILENT) -> Store:
+def motion_column(store: Store, stride: int, episodes: Episodes) -> Store:
     """The raw motion of every transition."""
     width = raw_motion(Clips(store, (0, stride)).batch(1, 0, 0), stride).shape[1]
 
@@ -145,7 +144,7 @@ def motion_column(store: Store, stride: int, episodes: Episodes, progress: Progr
         return rows
 
     key = stable_hash(["motion", ALIGNMENT_VERSION, stride])
-    return derive(store, "motion", key, Column("float32", (width,)), compute, progress, episodes)
+    return derive(store, "motion", key, Column("float32", (width,)), compute, episodes=episodes)
 
 
 def frozen_future(batch: Batch) -> Batch:

@@ -246,17 +246,12 @@ def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips)
     target's normalised error stands beside both, because a bad source error flatters every drop.
     """
     here, there = reconstruction(tokenizer, source), reconstruction(tokenizer, target)
+    # A model whose codes say nothing redraws as well with the codes of another episode: foreign_nmse.
+    names = ("mse", "nmse", "foreign_nmse", "bits_per_token")
     return {
-        "source_mse": here["mse"],
-        "target_mse": there["mse"],
+        **{f"source_{name}": here[name] for name in names},
+        **{f"target_{name}": there[name] for name in names},
         "drop": (there["mse"] - here["mse"]) / here["mse"],
-        "source_nmse": here["nmse"],
-        "target_nmse": there["nmse"],
         "drop_normalised": (there["nmse"] - here["nmse"]) / here["nmse"],
-        # A model whose codes say nothing redraws as well with the codes of another episode.
-        "source_foreign_nmse": here["foreign_nmse"],
-        "target_foreign_nmse": there["foreign_nmse"],
-        "source_bits_per_token": here["bits_per_token"],
-        "target_bits_per_token": there["bits_per_token"],
         "parameters": float(sum(parameter.numel() for parameter in tokenizer.parameters())),
     }

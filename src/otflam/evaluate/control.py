@@ -210,22 +210,22 @@ class Starter:
 
 
 def start_returns(
-    player: str | Path, stretches: Stretches, workers: int = 1, progress: Progress = SILENT, hardware: Hardware = AUTO
+    player: str | Path, stretches: Stretches, workers: int = 1, hardware: Hardware = AUTO
 ) -> Float64[np.ndarray, "e s"]:
     """What a player earns in each stretch of each episode."""
     groups = range(-(-len(stretches.episodes) // TOGETHER))
-    found = dict(run_jobs(Starter, (player, stretches, hardware), groups, workers, progress))
+    found = dict(run_jobs(Starter, (player, stretches, hardware), groups, workers))
     return np.array([row for group in groups for row in found[group]])
 
 
 def start_metrics(
     player: str | Path, stretches: Stretches, hardware: Hardware = AUTO
 ) -> dict[str, float | list[float]]:
-    """What a record says: the share of the way from doing nothing to the expert, and all it is made of."""
+    """What a record says: the share of the way from doing nothing to the expert, over all episodes, and its parts."""
     earned = start_returns(player, stretches, hardware=hardware).sum(1)
     floor, ceiling = (bound_returns(name, stretches) for name in ("zero", "expert"))
     return {
-        "start_return_share": start_share(earned, floor, ceiling),
+        "start_return_share": float((earned - floor).sum() / (ceiling - floor).sum()),
         **{
             name: np.round(values, 3).tolist()
             for name, values in {"start_returns": earned, "start_zero": floor, "start_expert": ceiling}.items()
@@ -250,10 +250,3 @@ def bound_returns(name: str, stretches: Stretches) -> Float64[np.ndarray, " e"]:
     found = derive(store, column, key, Column("float64", ()), compute, episodes=stretches.episodes)
     places = found.places
     return np.array([found.episode(places[index], column).sum() for index in stretches.episodes])
-
-
-def start_share(
-    earned: Float64[np.ndarray, " e"], floor: Float64[np.ndarray, " e"], ceiling: Float64[np.ndarray, " e"]
-) -> float:
-    """How far what was earned lies from the floor to the ceiling, over all episodes together."""
-    return float((earned - floor).sum() / (ceiling - floor).sum())

@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float
 from scipy.stats import norm
 
-from otflam.core import SILENT, Hardware, Progress, TrainConfig, UserError, device_of, read_metrics, stable_hash
+from otflam.core import Hardware, TrainConfig, UserError, device_of, read_metrics, stable_hash
 from otflam.data import Store, derive, recorded_collection
 from otflam.envs import Observation, can_simulate, make_policy, policy_rng, simulate_world
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
@@ -109,7 +109,7 @@ def mlp_guess(
     return guess, [float(row["step"]) for row in logged], [round(row["check/held_out"], 5) for row in logged]
 
 
-def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None:
+def innovation_column(store: Store) -> Store | None:
     """The innovation of every executed action, beside the data.
 
     None where nothing was left to chance, where actions are discrete (which have no expectation), and where policies
@@ -139,7 +139,7 @@ def innovation_column(store: Store, progress: Progress = SILENT) -> Store | None
         return (actions - expected_clip(np.stack(choices), collected.noise, low, high)).astype(np.float32)
 
     key = stable_hash([INNOVATION, INNOVATION_VERSION])
-    return derive(store, INNOVATION, key, store.columns["actions"], compute, progress)
+    return derive(store, INNOVATION, key, store.columns["actions"], compute)
 
 
 def expected_clip(
@@ -150,18 +150,6 @@ def expected_clip(
     below, above = (low - mean) / sigma, (high - mean) / sigma
     inside = norm.cdf(above) - norm.cdf(below)
     return low * norm.cdf(below) + high * norm.sf(above) + mean * inside - sigma * (norm.pdf(above) - norm.pdf(below))
-
-
-@dataclasses.dataclass(frozen=True)
-class ReadTarget:
-    """What is to be read: a column of a data set, or one derived from it."""
-
-    name: str
-    store: Store
-
-    def of(self, episodes: Episodes, last: int) -> list[Table]:
-        """Its values, episode by episode, without the transitions that leave the episode."""
-        return episodes_of(self.store, self.name, episodes, last)
 
 
 def scored(name: str, guess: Table, truths: list[Table]) -> dict[str, float | list[float]]:
@@ -179,13 +167,17 @@ def read_ceilings(
     store: Store, splits: Splits, probes: Episodes, config: PolicyConfig, hardware: Hardware, folder: Path
 ) -> dict[str, float | list[float]]:
     """Ceilings of what can be read of actions and of their innovation, for held-out episodes."""
-    wanted = [("action", ReadTarget(ACTIONS, store))]
+    wanted = {"action": Target(ACTIONS)}
     if (column := innovation_column(store)) is not None:
-        wanted.append(("innovation", ReadTarget(INNOVATION, column)))
+        wanted["innovation"] = Target(INNOVATION, column)
     found: dict[str, float | list[float]] = {}
-    for kind, known in wanted:
-        found |= from_states(kind, known, store, splits.pool, probes, config)
-        found |= from_frames(kind, known, store, splits, probes, config, hardware, folder / kind)
+    for kind, target in wanted.items():
+        known = partial(episodes_of, store if target.store is None else target.store, target.column)
+        inputs, unseen = (states_around(store, part) for part in (splits.pool, probes))
+        outputs, truths = known(splits.pool, 1), known(probes, 1)
+        found |= both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
+        guess = guess_with_frames(target, store, splits, probes, config, hardware, folder / kind)
+        found |= scored(f"{kind}_r2_frames", guess, known(probes, SEEN_AHEAD))
     return found
 
 
@@ -216,40 +208,30 @@ def both_scored(
     return linear | scored(f"{kind}_mlp_r2{source}", unscaled(space, guess), truths)
 
 
-def from_states(
-    kind: str, known: ReadTarget, store: Store, pool: Episodes, probes: Episodes, config: PolicyConfig
-) -> dict[str, float | list[float]]:
-    """Read from the true states before and after an action, with all labels of the pool."""
-    inputs, unseen = (
-        [np.concatenate([store.episode(int(i), "states")[:-1], store.episode(int(i), "states")[1:]], 1) for i in part]
-        for part in (pool, probes)
-    )
-    outputs, truths = known.of(pool, 1), known.of(probes, 1)
-    return both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
+def states_around(store: Store, episodes: Episodes) -> list[Table]:
+    """The true states before and after every action."""
+    states = [store.episode(int(index), "states") for index in episodes]
+    return [np.concatenate([part[:-1], part[1:]], 1) for part in states]
 
 
-def from_frames(
-    kind: str,
-    known: ReadTarget,
+def guess_with_frames(
+    target: Target,
     store: Store,
     splits: Splits,
     probes: Episodes,
     config: PolicyConfig,
     hardware: Hardware,
     folder: Path,
-) -> dict[str, float | list[float]]:
+) -> Table:
     """Read by an inverse dynamics network from the frames around an action, with the labels of all episodes."""
     shape = dataclasses.replace(config.actor, frames=config.actor.frames + SEEN_AHEAD, ahead=SEEN_AHEAD)
-    target = Target(known.name, None if known.store is store else known.store)
     episodes = np.concatenate([splits.unlabelled, splits.pool])
     network = train_clone(store, episodes, target, shape, config.clone, hardware, folder).to(device_of(hardware))
     clips = partial(seen_frames, store, stack_offsets(shape))
     long = probes[store.lengths[probes] > SEEN_AHEAD]
     guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in long])
     space = network.cpu().space
-    if isinstance(space, LatentSpace):
-        guess = unscaled(space, guess)
-    return scored(f"{kind}_r2_frames", guess, known.of(probes, SEEN_AHEAD))
+    return unscaled(space, guess) if isinstance(space, LatentSpace) else guess
 
 
 def unscaled(space: LatentSpace, guess: Table) -> Table:

@@ -85,22 +85,10 @@ def find_record(folder: Path, cell: Cell) -> dict[str, Any] | None:
 
 def write_record(folder: Path, cell: Cell, metrics: Metrics, seconds: float, command: str) -> dict[str, Any]:
     """Write a result; values that are not finite become null."""
-    record = {
-        "experiment": cell.experiment,
-        "method": cell.method,
-        "task": cell.task,
-        "preset": cell.preset,
-        "seed": cell.seed,
-        **cell.extra,
-        "metrics": {name: finite(value) for name, value in metrics.items()},
-        "backgrounds": cell.backgrounds,
-        "config_hash": cell.config_hash,
-        "data_hash": cell.data_hash,
-        "stages": cell.stages,
-        "versions": versions("torch", "numpy"),
-        "seconds": round(seconds, 1),
-        "command": command,
-    }
+    facts = ("experiment", "method", "task", "preset", "seed", "backgrounds", "config_hash", "data_hash", "stages")
+    record = {name: getattr(cell, name) for name in facts} | cell.extra
+    record["metrics"] = {name: finite(value) for name, value in metrics.items()}
+    record |= {"versions": versions("torch", "numpy"), "seconds": round(seconds, 1), "command": command}
     record["digest"] = stable_hash(record)
     write_json(cell.path(folder), record)
     return record

@@ -82,7 +82,9 @@ class Calibration:
     def _tokenizer(self, what: str) -> Cost:
         if what == "of frames":
             training, frames = self.preset.frame_training, self.preset.frame_tokenizer
-            return self._trained("frames", training, lambda *a: train_frame_tokenizer(self.store, TRAINED, frames, *a))
+            return self._trained(
+                "tokenizer of frames", training, lambda *a: train_frame_tokenizer(self.store, TRAINED, frames, *a)
+            )
         digits = what.endswith("(digits)")
         config = self.preset.digit_tokenizer if digits else self.preset.tokenizer
         config = dataclasses.replace(config, method=what.partition(" ")[0], warmup=1)
@@ -90,26 +92,22 @@ class Calibration:
         if digits:
             self.cost("draw digits")
         store = Store(self.folder / "digits") if digits else self.store
-        return self._trained(f"tokenizer-{what}", training, lambda *a: train_tokenizer(store, TRAINED, config, *a))
+        return self._trained(f"tokenizer {what}", training, lambda *a: train_tokenizer(store, TRAINED, config, *a))
 
     def _lam(self, method: str) -> Cost:
         config, training, base = self.preset.lam[method], self.preset.lam_training[method], None
         stands_on, low = METHODS[method].base, METHODS[method].low
         if stands_on is not None:
-            needed, folder = {
-                "motion tokenizer": ("tokenizer otf", "tokenizer-otf"),
-                "frame tokenizer": ("tokenizer of frames", "frames"),
-                "latent action model": (f"lam {low}", low),
-            }[stands_on]
-            self.cost(needed)
-            base = self.folder / str(folder)
+            bases = {"motion tokenizer": "tokenizer otf", "frame tokenizer": "tokenizer of frames"}
+            base = self.folder / bases.get(stands_on, f"lam {low}")
+            self.cost(base.name)
         dino = lams.backbone_for(self.lab, lams.Job(method, ""))
         online, parts = dino is not None and not self.preset.featured, (TRAINED, HELD_OUT)
 
         def train(short: TrainConfig, hardware: Hardware, out: Path, timer: Progress) -> None:
             train_lam(method, self.store, parts, config, short, hardware, out, base, dino, online, timer)
 
-        return self._trained(method, training, train)
+        return self._trained(f"lam {method}", training, train)
 
     def _dino(self, rest: str) -> Cost:
         dino, began = lams.backbone_for(self.lab, lams.Job("otf-lam-dino", "")), time.perf_counter()
@@ -122,11 +120,10 @@ class Calibration:
     def _latents(self, method: str) -> Cost:
         self.cost(f"lam {method}")
         dino, began = lams.backbone_for(self.lab, lams.Job(method, "")), time.perf_counter()
-        column = label_store(self.store, self.folder / method, dino, [UNUSED_EPISODE])
+        column = label_store(self.store, self.folder / f"lam {method}", dino, [UNUSED_EPISODE])
         return Cost((time.perf_counter() - began) / EPISODE_STEPS, folder_bytes(column.path) / EPISODE_STEPS)
 
-    @cached_property
-    def agent(self) -> dict[str, Cost]:
+    def _clone(self, rest: str) -> Cost:
         """A whole agent: what its clone and its decoder cost."""
         self.cost(f"lam {BASELINE}")
         config, out, timer = self.preset.policy, self.folder / "agent", StepTimer()
@@ -135,17 +132,13 @@ class Calibration:
         decode = dataclasses.replace(shorten(config.decode), batch=config.decode.batch)
         config = dataclasses.replace(config, clone=shorten(config.clone), decode=decode)
         task = AgentPlan(self.store, 1, config, self.preset.hardware, out, progress=timer)
-        train_agent(task, self.folder / BASELINE, None, "decode")
-        return {
-            name: Cost(timer.seconds(name) * times, 0.0, folder_bytes(out / name))
-            for name, times in {"clone": scale, "decoder": 1.0}.items()
-        }
-
-    def _clone(self, rest: str) -> Cost:
-        return self.agent["clone"]
+        train_agent(task, self.folder / f"lam {BASELINE}", None, "decode")
+        self.costs["decoder"] = Cost(timer.seconds("decoder"), 0.0, folder_bytes(out / "decoder"))
+        return Cost(timer.seconds("clone") * scale, 0.0, folder_bytes(out / "clone"))
 
     def _decoder(self, rest: str) -> Cost:
-        return self.agent["decoder"]
+        self.cost("clone")
+        return self.costs["decoder"]
 
     def _play(self, rest: str) -> Cost:
         self.cost("clone")
@@ -156,9 +149,9 @@ class Calibration:
             spent.append(time.perf_counter() - began)
         return Cost((spent[1] - spent[0]) / (PLAYED_STEPS[1] - PLAYED_STEPS[0]))
 
-    def _trained(self, name: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
+    def _trained(self, kind: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
         """The cost of a step of a training, which is given its settings and what to call."""
-        timer, out = StepTimer(), self.folder / name
+        timer, out = StepTimer(), self.folder / kind
         train(shorten(training), self.preset.hardware, out, timer)
         return Cost(timer.seconds() * training.batch / timed(training.batch), 0.0, folder_bytes(out))
 

@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any, Literal
 
 from otflam.core import Cluster, Progress, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
-from otflam.evaluate import Cell, find_record, write_record
+from otflam.evaluate import VANILLA, Cell, find_record, write_record
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
-from otflam.experiments.datasets import Lab, in_rounds, prepare_data
+from otflam.experiments.datasets import Lab, prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
@@ -117,7 +117,9 @@ def prepare(site: Site, plan: list[PlannedCell], progress: Progress) -> None:
         for name in names:
             prepare_data(site.lab, name, site.workers, progress.part(f"data {name}", "frames"))
         return
-    for now in in_rounds([name for name in names if not site.lab.has(name)]):
+    away = [name for name in names if not site.lab.has(name)]
+    for redrawn in (False, True):  # what is redrawn needs its source first
+        now = [name for name in away if name.endswith(VANILLA) == redrawn]
         for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
             if problem is not None:
                 raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")

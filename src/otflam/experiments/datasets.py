@@ -48,11 +48,6 @@ def redrawn(preset: Preset) -> list[str]:
     return [data + VANILLA for data in distracting(preset)]
 
 
-def in_rounds(names: list[str]) -> list[list[str]]:
-    """Data sets in two rounds: what is redrawn needs its source first."""
-    return [[name for name in names if name.endswith(VANILLA) == second] for second in (False, True)]
-
-
 def prepare_data(lab: Lab, name: str, workers: int, progress: Progress = SILENT) -> Store:
     """The data set of a name at the preset's size."""
     out = lab.root / "data" / name

@@ -46,11 +46,6 @@ def every(kind: str, experiment: str) -> Plan:
     return lambda preset: [PlannedCell(kind, job) for job in KINDS[kind].plan(preset, experiment)]
 
 
-def plan_baselines(preset: Preset) -> list[PlannedCell]:
-    """Models first, so that no policy waits for one."""
-    return every("lams", "lam")(preset) + every("agents", "control")(preset)
-
-
 def plan_convergence(preset: Preset) -> list[PlannedCell]:
     """Curves of cloning, and of decoding at every budget."""
     worlds, main, first = distracting(preset), GROUNDED, preset.compared[0]
@@ -105,11 +100,6 @@ def draw_vocabularies(lab: Lab, pair: tuple[str, str]) -> Iterator[Path]:
     yield draw_transfer(lab, pair)
 
 
-def draw_transfers(lab: Lab) -> Iterator[Path]:
-    """Figure dcs_transfer: motion of another body and of other digits, redrawn from codes."""
-    return (draw_transfer(lab, pair) for pair in (CONTROL, DIGITS))
-
-
 def draw_transfer(lab: Lab, pair: tuple[str, str]) -> Path:
     """How both tokenizers of the first data set of a pair redraw the motion of the second."""
     source, target = pair
@@ -130,7 +120,7 @@ STUDIES = {
     "transfer": Study(
         "motion vocabularies applied to other bodies and digits (Table 1, figure dcs_transfer)",
         every("tokenizers", "transfer"),
-        draw_transfers,
+        lambda lab: (draw_transfer(lab, pair) for pair in (CONTROL, DIGITS)),
     ),
     "pictures": Study(
         "motion inputs, codebook, codes in place, zero-shot strips (appendix D)", plan_pictures, draw_pictures
@@ -151,7 +141,9 @@ STUDIES = {
     ),
     "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", every("tuning", "tuning")),
     "baselines": Study(
-        "returns of all methods and references (Table full_baseline, figure combined_result)", plan_baselines
+        "returns of all methods and references (Table full_baseline, figure combined_result)",
+        # Models first, so that no policy waits for one.
+        lambda preset: every("lams", "lam")(preset) + every("agents", "control")(preset),
     ),
     "vocabulary": Study(
         "returns against the size of the vocabulary (Table full_ksweep)", every("agents", "vocabulary")

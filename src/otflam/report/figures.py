@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -28,16 +27,6 @@ FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
 """Who draws what; none is drawn while its records are missing."""
 
 
-@dataclass(frozen=True)
-class FigureFiles:
-    """A figure in its two formats."""
-
-    name: str
-    caption: str
-    svg: Path
-    png: Path
-
-
 def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
     """Every figure that the records of a preset suffice for, with its name."""
     for name, sketch in FIGURES.items():
@@ -47,10 +36,7 @@ def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
             yield name, found
 
 
-def draw_figures(records: Path, preset: str, out: Path) -> list[FigureFiles]:
-    """Write every figure that the records of a preset suffice for."""
-    drawn = []
-    for name, sketch in sketch_figures(records, preset):
-        svg, png = (write_figure(sketch.figure, out / f"{name}.{kind}") for kind in ("svg", "png"))
-        drawn.append(FigureFiles(name, sketch.caption, svg, png))
-    return drawn
+def draw_figures(records: Path, preset: str, out: Path) -> list[Path]:
+    """Write every figure that the records of a preset suffice for, as SVG and as PNG."""
+    sketches = sketch_figures(records, preset)
+    return [write_figure(each.figure, out / f"{name}.{kind}") for name, each in sketches for kind in ("svg", "png")]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from types import TracebackType
 from typing import Any
 
 from otflam.core import Progress, is_main_process
@@ -161,9 +160,7 @@ class ProgressBar(Progress):
             shown["return"] = sum(row["returns"]) / len(row["returns"])
         self.note("  ".join(f"{k} {v:,.4g}" if isinstance(v, float) else f"{k} {v:,}" for k, v in shown.items()))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.end()
         _working.remove(self)
 

@@ -66,14 +66,11 @@ def headline_table(folder: Path, preset: str) -> Body:
         every = [_summary_row(records, innovations, method, labels if method in methods else 0) for labels in budgets]
         if method in found:
             name = next((row[0] for row in every if row[0] != method), method)
-            parts = [[row[2 + 4 * place : 6 + 4 * place] for row in every] for place in range(len(names.TASKS))]
-            rows.append([name, *(each for part in parts for each in _by_budget(part))])
+            rows.append([name])
+            for first in range(2, len(every[0]), 4):
+                returns, _, starts, known = zip(*(row[first : first + 4] for row in every), strict=True)
+                rows[-1] += [*returns, *starts, known[-1]]
     return head, rows
-
-
-def _by_budget(entries: list[list[str]]) -> list[str]:
-    returns, _, starts, innovations = zip(*entries, strict=True)
-    return [*returns, *starts, innovations[-1]]
 
 
 def _place(method: str) -> tuple[bool, int, str]:

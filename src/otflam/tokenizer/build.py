@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from einops import rearrange, reduce
 from jaxtyping import Float32, UInt8, UInt16
-from torch import nn
 
 from otflam.core import (
     IMPALA,
@@ -39,7 +38,6 @@ TOKENIZER_KIND, FRAMES_KIND = "tokenizer", "frame tokenizer"
 TOKENIZER_VERSION, FRAMES_VERSION = 2, 3
 """Of motion and of frames. Bump one when training would give other weights: then nothing trained before is taken for
 its result."""
-Tokenizer = TypeVar("Tokenizer", bound=nn.Module)
 METHODS: dict[str, type[MotionAutoencoder]] = {"otf": OTF, "monolithic": Monolithic}
 CODES, TOKENS = "codes", "tokens"
 BATCH = 256
@@ -81,9 +79,10 @@ def train_tokenizer(
     """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
     if train.steps <= model.warmup:
         raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
-    clips = motion_clips(store, model, episodes)
-    settings = (store, clips, episodes, model, train, hardware, out, progress)
-    return _train(TOKENIZER_KIND, *settings, build_tokenizer, load_tokenizer)
+    clips, fabric = motion_clips(store, model, episodes), launch(hardware)
+    about, load = _about(TOKENIZER_KIND, store, episodes, model), partial(load_tokenizer, out)
+    torch.manual_seed(train.seed)
+    return train_into(out, about, build_tokenizer(model), lambda: clips, train, fabric, load, progress)
 
 
 def train_frame_tokenizer(
@@ -96,9 +95,10 @@ def train_frame_tokenizer(
     progress: Progress = SILENT,
 ) -> FrameTokenizer:
     """The same for a tokenizer of frames."""
-    clips = frame_clips(store, model, episodes)
-    settings = (store, clips, episodes, model, train, hardware, out, progress)
-    return _train(FRAMES_KIND, *settings, FrameTokenizer, load_frame_tokenizer)
+    clips, fabric = frame_clips(store, model, episodes), launch(hardware)
+    about, load = _about(FRAMES_KIND, store, episodes, model), partial(load_frame_tokenizer, out)
+    torch.manual_seed(train.seed)
+    return train_into(out, about, FrameTokenizer(model), lambda: clips, train, fabric, load, progress)
 
 
 def frame_clips(
@@ -136,25 +136,11 @@ def frame_error(tokenizer: FrameTokenizer, clips: Clips, count: int) -> float | 
     return error / elements / variance if variance > 0 else None
 
 
-def _train(
-    kind: str,
-    store: Store,
-    clips: Clips,
-    episodes: Sequence[int] | np.ndarray,
-    model: Any,
-    train: TrainConfig,
-    hardware: Hardware,
-    out: Path,
-    progress: Progress,
-    build: Callable[[Any], Tokenizer],
-    load: Callable[[Path], Tokenizer],
-) -> Tokenizer:
-    fabric = launch(hardware)
+def _about(kind: str, store: Store, episodes: Sequence[int] | np.ndarray, model: Any) -> dict[str, Any]:
+    """What the folder of a training belongs to."""
     version = FRAMES_VERSION if kind == FRAMES_KIND else TOKENIZER_VERSION
     about = {"kind": kind, "version": version, "model": to_json(model), "data": store.hash}
-    about |= {"episodes": [int(index) for index in episodes]}
-    torch.manual_seed(train.seed)
-    return train_into(out, about, build(model), lambda: clips, train, fabric, lambda: load(out), progress)
+    return about | {"episodes": [int(index) for index in episodes]}
 
 
 def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]]) -> str | None:

@@ -22,13 +22,22 @@ from otflam.tokenizer.config import DecoderConfig
 class Decoder(nn.Module):
     """D(H, x): the motion that descriptors H on the grid make of the frame x."""
 
-    look: nn.Module
-    """The reference branch: a frame becomes a map on the patch grid."""
-    draw: nn.Module
-
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> None:
         super().__init__()
-        self.config = config
+        self.config, width, subpixel = config, config.width, config.shape == "subpixel"
+        if config.reference:  # a branch for which a frame becomes a map on the patch grid
+            sizes = (colours, config.reference, config.reference, config.reference)
+            coarse = (nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in itertools.pairwise(sizes))
+            layers = [nn.Conv2d(colours, config.reference, patch, patch)] if subpixel else coarse
+            self.look = nn.Sequential(*(part for layer in layers for part in (layer, nn.GELU())))
+        enter, think = (nn.Conv2d(size, width, 3, padding=1) for size in (inputs + config.reference, width))
+        if subpixel:
+            leave = nn.Conv2d(width, signals * patch**2, 1)
+            self.draw = nn.Sequential(enter, nn.GELU(), think, nn.GELU(), leave, nn.PixelShuffle(patch))
+        else:
+            enlarge = nn.Upsample(scale_factor=patch, mode="bilinear", align_corners=False)
+            leave = nn.Conv2d(width, signals, 3, padding=1)
+            self.draw = nn.Sequential(enter, nn.GELU(), enlarge, think, nn.GELU(), leave)
 
     def forward(self, descriptors: Float[Tensor, "b d u v"], frame: Float[Tensor, "b c h w"]) -> Tensor:
         if self.config.reference:
@@ -37,40 +46,3 @@ class Decoder(nn.Module):
                 seen = F.interpolate(seen, descriptors.shape[-2:], mode="bilinear", align_corners=False)
             descriptors = torch.cat([descriptors, seen], 1)
         return self.draw(descriptors)
-
-
-class SubpixelDecoder(Decoder):
-    def __init__(self, config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> None:
-        super().__init__(config)
-        if config.reference:
-            self.look = nn.Sequential(nn.Conv2d(colours, config.reference, patch, patch), nn.GELU())
-        self.draw = nn.Sequential(
-            nn.Conv2d(inputs + config.reference, config.width, 3, padding=1),
-            nn.GELU(),
-            nn.Conv2d(config.width, config.width, 3, padding=1),
-            nn.GELU(),
-            nn.Conv2d(config.width, signals * patch**2, 1),
-            nn.PixelShuffle(patch),
-        )
-
-
-class BilinearDecoder(Decoder):
-    def __init__(self, config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> None:
-        super().__init__(config)
-        if config.reference:
-            sizes = (colours, config.reference, config.reference, config.reference)
-            layers = [nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in itertools.pairwise(sizes)]
-            self.look = nn.Sequential(*(part for layer in layers for part in (layer, nn.GELU())))
-        self.draw = nn.Sequential(
-            nn.Conv2d(inputs + config.reference, config.width, 3, padding=1),
-            nn.GELU(),
-            nn.Upsample(scale_factor=patch, mode="bilinear", align_corners=False),
-            nn.Conv2d(config.width, config.width, 3, padding=1),
-            nn.GELU(),
-            nn.Conv2d(config.width, signals, 3, padding=1),
-        )
-
-
-def make_decoder(config: DecoderConfig, inputs: int, patch: int, colours: int, signals: int) -> Decoder:
-    kind = SubpixelDecoder if config.shape == "subpixel" else BilinearDecoder
-    return kind(config, inputs, patch, colours, signals)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from otflam.core import Batch, Terms, gather_rows, sum_over_processes
 from otflam.motion import motion
 from otflam.tokenizer.config import TokenizerConfig
-from otflam.tokenizer.decoder import make_decoder
+from otflam.tokenizer.decoder import Decoder
 from otflam.tokenizer.quantize import Codebook, overlap
 
 KMEANS_TOKENS, KMEANS_BATCHES = 20_000, 8
@@ -49,9 +49,8 @@ class MotionAutoencoder(nn.Module, ABC):
         self.config = config
         self.motion_channels = config.motion.channels(config.channels)
         self.codebook = Codebook(config.codebook)
-        self.decoder = make_decoder(
-            config.decoder, config.descriptor, config.patch, config.channels, self.motion_channels
-        )
+        sizes = (config.descriptor, config.patch, config.channels, self.motion_channels)
+        self.decoder = Decoder(config.decoder, *sizes)
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
         # The latest tokens of the warm-up, from which k-means starts; a buffer, so that a resumed warm-up has them too.
         self.recent = nn.Buffer(torch.zeros(KMEANS_TOKENS, config.codebook.dim))
