@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch.utils.data import DataLoader
 
-from otflam.core.batch import Batch
+from otflam.core.batch import Batch, interleave
 from otflam.core.errors import UserError
 from otflam.data.clips import SHARES, Clips, batch_order, permute, split_episodes
 from otflam.data.store import Column, Store
@@ -133,3 +133,13 @@ def test_labels_are_where_they_are_looked_for(labelled: list[bool]) -> None:
     found = [sum(labelled[index] for index in part) for part in parts]
     assert found[1] == min(sum(labelled), len(parts[1]))
     assert found[2] == min(sum(labelled) - found[1], len(parts[2]))
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.sampled_from(["uint8", "float32"]))
+def test_stacks_are_those_of_torch(samples: int, images: int, channels: int, kind: str) -> None:
+    """Numpy's copy of whole pixels moves the same numbers into the same places, whatever a pixel's size."""
+    numbers = np.random.default_rng(0).integers(0, 256, (images, samples, 3, 5, channels)).astype(kind)
+    parts = list(torch.from_numpy(numbers))
+    stacked = interleave(parts)
+    assert torch.equal(stacked, torch.cat([part.permute(0, 3, 1, 2) for part in parts], 1))
+    assert stacked.is_contiguous(memory_format=torch.channels_last)

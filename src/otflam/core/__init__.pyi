@@ -3,6 +3,7 @@ from otflam.core.batch import (
     Batch as Batch,
     Terms as Terms,
     clip_batches as clip_batches,
+    interleave as interleave,
     windows as windows,
 )
 from otflam.core.config import (

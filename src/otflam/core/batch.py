@@ -5,12 +5,12 @@ Axes: b clips, k frames of a clip, h w c pixels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
 from otflam.core.errors import UserError
@@ -45,15 +45,35 @@ class Batch(NamedTuple):
 
     def images(self, offset: int) -> Float[Tensor, "b c h w"]:
         """The frames at one offset in [0, 1]; their memory layout is channels_last, without a copy."""
-        chosen = self.frames[:, self.offsets.index(offset)]
-        return chosen.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.preserve_format).div_(255)
+        return (
+            self.bytes_at(offset).permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.preserve_format).div_(255)
+        )
 
     def stack(self, last: int, count: int) -> Float[Tensor, "b kc h w"]:
         """`count` consecutive frames up to offset `last`, stacked along the channels, oldest first."""
-        return torch.cat([self.images(offset) for offset in range(last - count + 1, last + 1)], 1)
+        frames = [self.bytes_at(offset) for offset in range(last - count + 1, last + 1)]
+        return interleave(frames).to(torch.float32, memory_format=torch.preserve_format).div_(255)
+
+    def bytes_at(self, offset: int) -> UInt8[Tensor, "b h w c"]:
+        """The frames at one offset as they are stored."""
+        return self.frames[:, self.offsets.index(offset)]
 
     def at(self, column: str, offset: int) -> Tensor:
         return self.columns[column][:, self.offsets.index(offset)]
+
+
+def interleave(images: Sequence[Shaped[Tensor, "b h w c"]]) -> Shaped[Tensor, "b kc h w"]:
+    """Stack images along their channels, in memory that is channels-last.
+
+    On a CPU numpy copies pixels, each as one item: torch takes three times as long, a fifth of a clone's step.
+    """
+    if images[0].device.type != "cpu" or torch.compiler.is_compiling():
+        return torch.cat([image.permute(0, 3, 1, 2) for image in images], 1)
+    pixel = np.dtype(f"V{images[0].shape[-1] * images[0].element_size()}")
+    stacked = np.empty((*images[0].shape[:-1], len(images)), pixel)
+    for place, image in enumerate(images):
+        stacked[..., place] = image.numpy().view(pixel)[..., 0]
+    return torch.from_numpy(stacked.view(image.numpy().dtype)).permute(0, 3, 1, 2)
 
 
 def clip_batches(frames: np.ndarray | Tensor, offsets: tuple[int, ...]) -> Iterator[Batch]:

@@ -143,7 +143,7 @@ def noise_store(path: Path, episodes: int, steps: int) -> Store:
     return writer.finish({"kind": "noise"}, episodes)
 
 
-@benchmark("<= 10", "min")
+@benchmark("<= 4", "min")
 def demo_minutes() -> float:
     """otflam demo from an empty folder to the page, after installation, on 2 cores"""
     return run_demo()[0]
