@@ -71,7 +71,7 @@ from otflam.core.pool import (
     run_jobs as run_jobs,
     submit_jobs as submit_jobs,
 )
-from otflam.core.processor import use_one_thread as use_one_thread
+from otflam.core.processor import keep_freed_memory as keep_freed_memory, use_one_thread as use_one_thread
 from otflam.core.progress import SILENT as SILENT, Progress as Progress
 from otflam.core.release import (
     DIGEST as DIGEST,

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, stable_hash
+from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, keep_freed_memory, stable_hash
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
@@ -60,6 +60,7 @@ def derive(
     writer = _open_writer(store, name, model_hash, column, chosen)
     if isinstance(writer, Store):
         return writer
+    keep_freed_memory()  # networks of many frames want the same large blocks again and again
     starts = _starts(store, chosen)
     writer.reserve(int((starts + store.lengths[chosen]).max()))
     writer.drop_damaged(starts)

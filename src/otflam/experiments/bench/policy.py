@@ -83,6 +83,7 @@ def clone_latents_stored() -> float:
 @benchmark(">= 3000", "transitions/s")
 def label_transitions_per_s() -> tuple[float, dict[str, float]]:
     """latent actions of a data set whose codes are stored, one thread: the slowest of LAPO-256 and OTF-LAM-Pixel"""
+    launch(CPU)
     store, rates = walker(), {}
     for method in ("lapo-256", "otf-lam-pixel"):
         model, columns = fresh(method, "laptop")
