@@ -158,7 +158,7 @@ def test_readme_prints_the_tree_as_it_is() -> None:
     assert shown == {path.parent.name for path in (ROOT / "src" / "otflam").glob("*/__init__.py")}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/methods/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/benchmarks.md", "docs/methods/README.md"])
 def test_tables_come_from_the_records(page: str) -> None:
     text = (ROOT / page).read_text()
     assert len(PLACE.findall(text)) >= {"docs/results.md": 9}.get(page, 1)

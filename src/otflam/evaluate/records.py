@@ -35,7 +35,7 @@ LARGEST_METRIC = 1e100
 
 ROUNDING = {"lam": {2: 1}}
 """Versions of stages whose sums are only taken in another order than an older one's: where results were shown to be no
-worse, pair by pair (docs/speed.md), the records of the older one stay true."""
+worse, pair by pair (docs/benchmarks.md), the records of the older one stay true."""
 
 
 def kinds_of(stages: dict[str, int]) -> dict[str, int]:

@@ -227,19 +227,23 @@ TABLES = {
         tables_returns.supervision_table,
     ),
 }
+LISTS: dict[str, Build] = {
+    "methods": tables_models.methods_table,
+    "benchmarks": tables_models.benchmarks_table,
+    "times": tables_models.times_table,
+}
+"""Tables that no study makes: methods as they declare themselves, and what 'otflam bench' measured."""
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def fill(page: str, folder: Path) -> str:
-    """A Markdown page whose marked tables are made anew: from the records, or the index of methods."""
+    """A Markdown page whose marked tables are made anew."""
 
     def made(place: re.Match[str]) -> str:
-        if place[2] == "methods":
-            parts = [
-                Table("Methods", "As they declare themselves.", "otflam tables", *tables_models.methods_table(place[3]))
-            ]
+        if (build := LISTS.get(place[2])) is not None:
+            parts = [Table(place[2], "", "otflam tables", *build(folder, place[3]))]
         else:
-            parts = TABLES[require_name("table", place[2], [*TABLES, "methods"])].make(folder, place[3])
+            parts = TABLES[require_name("table", place[2], [*TABLES, *LISTS])].make(folder, place[3])
         return place[1] + as_markdown(*parts) + place[4]
 
     return PLACE.sub(made, page)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from otflam.core import read_json
 from otflam.evaluate import (
     BASELINE,
     Estimate,
@@ -27,6 +28,7 @@ Body = tuple[list[str], list[list[str]]]
 """The head and the rows of a table."""
 NONE = "–"
 """The entry of what was not measured."""
+BENCH, SHARE = "bench.json", "share_of_peak_"
 BRIEF = 8
 """The budget of labels in short tables."""
 CEILINGS = {"innovation_r2_states": "true states before and after", "innovation_r2_frames": "frames, all labels"}
@@ -52,7 +54,7 @@ def fastest(records: Records, metric: str) -> str:
     return f"{min(record['metrics'][metric] for record in records):.0f}"
 
 
-def methods_table(preset: str) -> Body:
+def methods_table(folder: Path, preset: str) -> Body:
     """Every method that has the preset's size, as it declares itself; its page is named after its family."""
     rows = []
     for method in METHODS.values():
@@ -61,6 +63,28 @@ def methods_table(preset: str) -> Body:
             place = f"`{module.removeprefix('otflam.').replace('.', '/')}.py::{model}`"
             rows.append([f"[`{method.name}`]({page}.md)", method.summary, method.base or NONE, method.paper, place])
     return ["method", "what it is", "stands on", "paper", "model"], rows
+
+
+def benchmarks_table(folder: Path, preset: str) -> Body:
+    """What 'otflam bench' last measured, beside its goals."""
+    marks = read_json(folder.parent / BENCH, "run 'otflam bench'")
+    goals = {name: NONE if mark["goal"] == "none" else mark["goal"] for name, mark in marks.items()}
+    rows = [
+        [f"`{name}`", f"{mark['value']:.3g}", mark["unit"], goals[name], mark["how"]] for name, mark in marks.items()
+    ]
+    return ["benchmark", "value", "unit", "goal", "how it is measured"], rows
+
+
+def times_table(folder: Path, preset: str) -> Body:
+    """Where the time of each training step goes."""
+    marks = read_json(folder.parent / BENCH, "run 'otflam bench'")
+    steps = {name.removeprefix(SHARE): mark for name, mark in marks.items() if name.startswith(SHARE)}
+    kinds = ("arithmetic", "memory", "optimiser", "loader", "python")
+    rows = [
+        [name, f"{mark['value']:.2f}", mark["goal"], *(f"{100 * mark['parts'][kind]:.0f} %" for kind in kinds)]
+        for name, mark in steps.items()
+    ]
+    return ["training step of", "share of peak", "goal", *kinds], rows
 
 
 def lam_table(folder: Path, preset: str) -> Body:
