@@ -143,6 +143,7 @@ class Calibration:
     def _play(self, rest: str) -> Cost:
         self.cost("clone")
         world, spent = recorded_collection(self.store).world, []
+        play(self.folder / "agent", world, EVALUATION, 1, 1, 1)  # opens the world, which the next ones find open
         for steps in PLAYED_STEPS:
             began = time.perf_counter()
             play(self.folder / "agent", world, EVALUATION, 1, 1, steps)
