@@ -20,6 +20,7 @@ from otflam.data import Clips, Collection, Column, Store, collect_episodes, deri
 from otflam.envs import World
 from otflam.evaluate import normalised_error
 from otflam.experiments.bench import benchmark
+from otflam.experiments.calibration import StepTimer
 from otflam.lam import LAM, METHODS, Backbone, Base, Parts, build_lam
 from otflam.presets import PUBLIC, get_preset
 from otflam.tokenizer import (
@@ -84,34 +85,30 @@ def pixel_codes_stored() -> float:
 
 @benchmark(">= 1", "x")
 def lapo_over_plain_loop() -> float:
-    """steps per second of LAPO, our loop over a plain one with a DataLoader"""
+    """steps per second of LAPO, our loop over a plain one with a DataLoader; medians, both loops in turn"""
     training = TrainConfig(steps=STEPS, batch=32, log_every=10**6, save_every=10**6, weights={"next": 1.0}, clip=0.0)
     model, clips = ready("lapo-256", "laptop")
     optimiser = make_optimiser(model, training)
     loader = DataLoader(clips, batch_size=32, shuffle=True)
 
-    def plain() -> None:
+    def plain(timer: StepTimer) -> None:
         for step, samples in enumerate(loader):
             if step == STEPS:
                 return
             _step(model, Batch(samples["frames"], clips.offsets, {}), optimiser)
+            timer.advance()
 
-    def ours() -> None:
+    def ours(timer: StepTimer) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            fit(model, clips, training, Run(Path(folder) / "run", {}), launch(Hardware(accelerator="cpu")))
+            fit(model, clips, training, Run(Path(folder) / "run", {}), launch(Hardware(accelerator="cpu")), timer)
             model.train()
 
-    return _seconds(plain) / _seconds(ours)
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    """The faster of two times: the first also warms up."""
-    times = []
-    for _ in range(2):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
+    taken: dict[str, list[float]] = {"plain": [], "ours": []}
+    for _ in range(3):
+        for name, loop in (("plain", plain), ("ours", ours)):
+            loop(timer := StepTimer())
+            taken[name].append(timer.seconds())
+    return min(taken["plain"]) / min(taken["ours"])
 
 
 def _ratio(model: LAM, slow: Batch, fast: Batch) -> float:
