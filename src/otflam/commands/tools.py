@@ -54,11 +54,14 @@ class Bench:
     """File to write; entries of other benchmarks in it are kept."""
     only: str | None = None
     """Run only this benchmark."""
+    opponents: Path | None = None
+    """Folder with clones of public repositories (laom) to race with; their code is run, and its requirements must be
+    installed."""
 
     def run(self) -> None:
         from otflam.experiments import run_bench
 
-        for name, row in run_bench(self.out, self.only):
+        for name, row in run_bench(self.out, self.only, self.opponents):
             say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -195,7 +196,7 @@ def walker() -> Store:
 class Stepping(Progress):
     """Calls a function of the model and the number of steps after each."""
 
-    def __init__(self, model: MotionAutoencoder, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
+    def __init__(self, model: Any, after_step: Callable[[Any, int], None]) -> None:
         self.model, self.after_step, self.done = model, after_step, 0
 
     def advance(self, count: int = 1) -> None:

@@ -19,15 +19,20 @@ import numpy as np
 from otflam.core import read_json, require_name, write_json
 from otflam.data import Clips, Column, Store, StoreWriter, batch_order, export_laom
 from otflam.envs import Quality, make
-from otflam.experiments.bench import BENCHMARKS, benchmark, growth, models, peak, policy  # noqa: F401 - loading them lists theirs
+from otflam.experiments.bench import BENCHMARKS, benchmark, growth, models, peak, policy, race  # noqa: F401 - loading them lists theirs
 
 BATCH = 512
 POLL_SECONDS = 0.2
 
 
-def run_bench(out: Path, only: str | None = None) -> Iterator[tuple[str, dict]]:
-    """Run the benchmarks, yielding each record as it is made and keeping the file up to date."""
-    names = BENCHMARKS if only is None else [require_name("benchmark", only, BENCHMARKS)]
+def run_bench(out: Path, only: str | None = None, opponents: Path | None = None) -> Iterator[tuple[str, dict]]:
+    """Run the benchmarks, yielding each record as it is made and keeping the file up to date.
+
+    Races need somebody to race with: a folder of `opponents`; without it they are left out, and their records stay.
+    """
+    race.opponents[:] = [] if opponents is None else [opponents]
+    names = [name for name in BENCHMARKS if opponents is not None or not name.startswith("race_")]
+    names = names if only is None else [require_name("benchmark", only, BENCHMARKS)]
     records = read_json(out, "delete it to start anew") if out.exists() else {}
     out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
