@@ -23,6 +23,7 @@ bench: $(STAMP)
 
 # Against public code: make race OPPONENTS=folder, with a clone of LAOM in folder/laom and its requirements installed.
 race: $(STAMP)
+	test -n "$(OPPONENTS)" || { echo "give the folder: make race OPPONENTS=folder"; exit 2; }
 	$(BIN)/otflam bench --opponents $(OPPONENTS) --only race_lapo_time_to_error
 
 # The slow, exhaustive tests, and random kills and damaged files.

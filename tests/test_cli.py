@@ -279,3 +279,12 @@ def test_bench_writes_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 0 and record.keys() == {"other", "store_over_hdf5"} and "store_over_hdf5" in out
     assert record["store_over_hdf5"].keys() == {"value", "goal", "unit", "how"}
     assert record["store_over_hdf5"]["value"] > 5
+
+
+def test_a_race_needs_an_opponent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "--only", "race_lapo_time_to_error", "--out", str(tmp_path / "bench.json")]
+    code, _, err = run(*words, capsys=capsys)
+    assert code == 2 and "give a folder with a clone of LAOM by --opponents" in err
+    code, _, err = run(*words, "--opponents", str(tmp_path), capsys=capsys)
+    assert code == 2 and "cannot be loaded" in err and "install its requirements" in err
+    assert not (tmp_path / "bench.json").exists()
