@@ -189,6 +189,7 @@ LAPTOP = Preset(
         "otf-lam-dino": {8: 3400, 32: 3400},
         "labels-only": {8: 1500, 32: 1500},
         "idm": {8: 3400, 32: 1500},
+        "lapo-256+finetune": {8: 1500, 32: 1500},
         "otf-lam-dino+finetune": {8: 1500, 32: 3400},
     },
 )

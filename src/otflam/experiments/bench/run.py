@@ -40,7 +40,7 @@ def run_bench(out: Path, only: str | None = None, opponents: Path | None = None)
         found = mark.measure()
         value, parts = found if isinstance(found, tuple) else (found, {})
         records[name] = {"value": value, "goal": mark.goal, "unit": mark.unit, "how": mark.how}
-        records[name] |= {"parts": {part: round(share, 3) for part, share in parts.items()}} if parts else {}
+        records[name] |= {"parts": {part: float(f"{share:.4g}") for part, share in parts.items()}} if parts else {}
         write_json(out, records)
         yield name, records[name]
 
