@@ -52,8 +52,8 @@ def sections(text: str) -> dict[str, str]:
 
 def entries(section: str) -> dict[str, str]:
     """Every name that an item of a list begins with, and the item."""
-    items = re.findall(r"^- ((?:`\w+`(?:, )?)+)(.*?)(?=^- |^\S|\Z)", section, re.MULTILINE | re.DOTALL)
-    return {name: text for names, text in items for name in re.findall(r"`(\w+)`", names)}
+    items = re.findall(r"^- ((?:`[\w-]+`(?:, )?)+)(.*?)(?=^- |^\S|\Z)", section, re.MULTILINE | re.DOTALL)
+    return {name: text for names, text in items for name in re.findall(r"`([\w-]+)`", names)}
 
 
 def recorded() -> dict[str, set[str]]:
