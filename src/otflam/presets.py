@@ -190,6 +190,7 @@ LAPTOP = Preset(
         "labels-only": {8: 1500, 32: 1500},
         "idm": {8: 3400, 32: 1500},
         "lapo-256+finetune": {8: 1500, 32: 1500},
+        "otf-lam-pixel+finetune": {8: 1500, 32: 1500},
         "otf-lam-dino+finetune": {8: 1500, 32: 3400},
     },
 )
