@@ -143,3 +143,5 @@ def test_stacks_are_those_of_torch(samples: int, images: int, channels: int, kin
     stacked = interleave(parts)
     assert torch.equal(stacked, torch.cat([part.permute(0, 3, 1, 2) for part in parts], 1))
     assert stacked.is_contiguous(memory_format=torch.channels_last)
+    views = [part.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1) for part in parts]
+    assert torch.equal(interleave(views), stacked)  # of frames that lie otherwise in memory

@@ -114,6 +114,12 @@ def test_what_is_computed_again_is_the_same(tmp_path: Path) -> None:
         assert torch.equal(weight, plain[name])  # even what dropout left out
 
 
+def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="needs a C\\+\\+ compiler"):
+        launch(Hardware(compile=True, accelerator="cpu"))
+
+
 def test_a_batch_in_parts_is_the_whole_batch(tmp_path: Path) -> None:
     lines = {}
     for parts in (1, 4):

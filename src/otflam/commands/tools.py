@@ -106,8 +106,9 @@ class Reproduce:
             say(table)
         for path in study.draw(lab):
             say(f"wrote {path}")
-        for drawn in draw_figures(self.records, self.preset, lab.root / "figures")[1::2]:  # each as SVG and PNG
-            say(f"wrote {drawn}")
+        for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
+            if drawn.suffix == ".png":  # the SVG beside it is the same
+                say(f"wrote {drawn}")
         check_failures(failed)
 
 

@@ -45,9 +45,8 @@ class Batch(NamedTuple):
 
     def images(self, offset: int) -> Float[Tensor, "b c h w"]:
         """The frames at one offset in [0, 1]; their memory layout is channels_last, without a copy."""
-        return (
-            self.bytes_at(offset).permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.preserve_format).div_(255)
-        )
+        chosen = self.bytes_at(offset).permute(0, 3, 1, 2)
+        return chosen.to(torch.float32, memory_format=torch.preserve_format).div_(255)
 
     def stack(self, last: int, count: int) -> Float[Tensor, "b kc h w"]:
         """`count` consecutive frames up to offset `last`, stacked along the channels, oldest first."""
@@ -72,7 +71,8 @@ def interleave(images: Sequence[Shaped[Tensor, "b h w c"]]) -> Shaped[Tensor, "b
     pixel = np.dtype(f"V{images[0].shape[-1] * images[0].element_size()}")
     stacked = np.empty((*images[0].shape[:-1], len(images)), pixel)
     for place, image in enumerate(images):
-        stacked[..., place] = image.numpy().view(pixel)[..., 0]
+        whole = image if image.stride(-1) == 1 else image.contiguous()  # somebody's own frames may be views
+        stacked[..., place] = whole.numpy().view(pixel)[..., 0]
     return torch.from_numpy(stacked.view(image.numpy().dtype)).permute(0, 3, 1, 2)
 
 

@@ -193,7 +193,8 @@ class Hardware:
     parts: int = 1
     """Work every batch off in so many parts, one after the other, where memory is short (gradient accumulation)."""
     recompute: bool = False
-    """Keep nothing inside layers between the two passes and compute it again: less memory, a third more time."""
+    """Keep nothing inside Transformer and residual blocks between the two passes, and compute it again: less memory,
+    more time."""
 
     def __post_init__(self) -> None:
         for name in ("devices", "nodes", "parts"):

@@ -8,6 +8,7 @@ run that was killed ends in the same bits as one that was not. On many processes
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -32,6 +33,7 @@ from otflam.core.release import first_not_finite, save_weights
 from otflam.core.run import Run
 
 M = TypeVar("M", bound=nn.Module)
+COMPILERS = ("c++", "g++", "clang++")
 
 
 class Machine(Fabric):
@@ -49,6 +51,8 @@ def launch(hardware: Hardware) -> Machine:
     half = hardware.precision == "bfloat16" or (hardware.precision == "auto" and on_gpu)
     if half and not on_gpu and (refusal := bfloat16().refusal) is not None:
         raise refusal
+    if hardware.compile and not on_gpu and not any(map(shutil.which, COMPILERS)):
+        raise UserError("--compile on a CPU needs a C++ compiler", "install one, or leave the option out")
     fabric = Machine(
         accelerator="gpu" if on_gpu else "cpu",
         devices=hardware.devices,
@@ -226,8 +230,10 @@ def train_step(
     except RuntimeError:
         raise UserError(f"the gradient is not finite at step {step}", SMALLER_STEPS) from None
     optimiser.step()
-    mean = {name: torch.stack([each[name].detach().float() for each in found]).mean() for name in found[0]}
-    return {"grad_norm": norm, **(mean if parts > 1 else found[0])}
+    if parts == 1:
+        return {"grad_norm": norm, **found[0]}
+    means = {name: torch.stack([each[name].detach().float() for each in found]).mean() for name in found[0]}
+    return {"grad_norm": norm, **means}
 
 
 def make_optimiser(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:

@@ -171,9 +171,9 @@ def read_ceilings(
     if (column := innovation_column(store)) is not None:
         wanted["innovation"] = Target(INNOVATION, column)
     found: dict[str, float | list[float]] = {}
+    inputs, unseen = (states_around(store, part) for part in (splits.pool, probes))
     for kind, target in wanted.items():
         known = partial(episodes_of, store if target.store is None else target.store, target.column)
-        inputs, unseen = (states_around(store, part) for part in (splits.pool, probes))
         outputs, truths = known(splits.pool, 1), known(probes, 1)
         found |= both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
         guess = guess_with_frames(target, store, splits, probes, config, hardware, folder / kind)
