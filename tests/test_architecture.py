@@ -6,7 +6,6 @@ import ast
 import dataclasses
 import importlib
 import re
-import sys
 import typing
 from collections.abc import Iterable
 from pathlib import Path
@@ -106,7 +105,7 @@ def config_classes(kinds: Iterable[type]) -> set[type]:
     """Dataclasses, and those inside them: every configuration that a command can be given."""
     found = set(kinds)
     for kind in kinds:
-        hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+        hints = typing.get_type_hints(kind)  # those that are inherited are of another module
         found |= config_classes([hint for hint in hints.values() if dataclasses.is_dataclass(hint)])
     return found
 
@@ -166,7 +165,7 @@ def test_one_place_for_printing_and_for_stepping() -> None:
         found = [path for path in SOURCES if re.search(pattern, path.read_text(), re.MULTILINE)]
         return {path.relative_to(ROOT / "src" / "otflam").as_posix() for path in found}
 
-    bench, stepping = "experiments/bench/run.py", {"envs/rollout.py", "envs/sac.py", "envs/suite.py"}
+    bench, stepping = "experiments/bench/run.py", {"envs/rollout.py", "envs/sac.py", "envs/suite.py", "envs/rival.py"}
     # gl and bench hold programs for other processes, which answer by printing.
     assert users(r"^\s*print\(") == {"cli.py", "report/progress.py", "envs/gl.py", bench}
     assert users(r"\b(env|simulation|envs\[\d\])\.step\(") == {*stepping, bench}

@@ -138,12 +138,12 @@ def test_static_distractors_stand_still() -> None:
 
 
 def test_levels_are_the_published_ones() -> None:
-    assert {name: (level.scale, level.videos) for name, level in LEVELS.items()} == {
-        "vanilla": (0.0, 0),
-        "easy": (0.1, 4),
-        "medium": (0.2, 8),
-        "hard": (0.3, None),
-        "scale_easy_video_hard": (0.1, None),
+    assert {name: (level.camera, level.colour, level.videos) for name, level in LEVELS.items()} == {
+        "vanilla": (0.0, 0.0, 0),
+        "easy": (0.1, 0.1, 4),
+        "medium": (0.2, 0.2, 8),
+        "hard": (0.3, 0.3, -1),
+        "scale_easy_video_hard": (0.1, 0.1, -1),
     }
     assert [ground_alpha(domain) for domain in ("reacher", "cheetah", "walker", "hopper", "finger")] == [
         0,

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from otflam.core.errors import UserError
+from otflam.core.pool import Launcher
 from otflam.core.progress import Progress
 from otflam.data.moving_mnist import make_moving_mnist
 from otflam.data.options import MovingMNIST
@@ -75,7 +76,7 @@ def test_plans_cover_what_is_asked() -> None:
 
 def test_a_small_experiment_runs_resumes_and_makes_its_table(tmp_path: Path) -> None:
     jobs = [job for job in plan(TINY, "transfer") if job.seed == 0 and job.source == "walker-run"][:2]
-    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1)
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", Launcher(1))
     cells = [PlannedCell("tokenizers", job) for job in jobs]
     heard, again = Heard(), Heard()
     run_cells(site, cells, "otflam x", heard)
@@ -123,7 +124,7 @@ def test_latent_action_models_are_recorded(tmp_path: Path, save_dino: Callable[.
     assert len({(job.method, job.data) for job in lams.plan(get_preset("laptop"), "lam")}) == 10 * 2 + 6 * 2 + 2
     jobs = [lams.Job("otf-lam-dino", "walker-run-noisy"), lams.Job("lapo-128", "walker-run-vanilla")]
     save_dino(tmp_path / "root" / "dino")
-    site, heard = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1), Heard()
+    site, heard = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", Launcher(1)), Heard()
     for _ in range(2):
         run_cells(site, [PlannedCell("lams", job) for job in jobs], "otflam x", heard)
     assert len(heard.cells) == 2
@@ -145,7 +146,7 @@ def test_a_failed_cell_is_told_and_does_not_stop_the_rest(tmp_path: Path, monkey
         return {"error": float(job.seed)}
 
     monkeypatch.setattr(lams, "measure", measure)
-    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", 1)
+    site = Site(Lab(tmp_path / "root", TINY), tmp_path / "records", Launcher(1))
     heard = Heard()
     failed = run_cells(site, cells, "otflam x", heard)
     name, problem = "lapo-128 on walker-run-vanilla, seed 1", "ZeroDivisionError: no luck"

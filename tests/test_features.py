@@ -17,7 +17,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from otflam.commands.lam import DinoEncode
+from otflam.commands.dino import DinoEncode
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.data.derived import derived_folder, known_rows

@@ -11,8 +11,8 @@ import pytest
 
 from otflam.core.config import Hardware
 from otflam.core.errors import UserError
+from otflam.core.machine import launch
 from otflam.core.processor import WITHOUT_AMX, bfloat16
-from otflam.core.train import launch
 from otflam.data.store import Store
 
 DIES = "import os, signal\nos.kill(os.getpid(), signal.SIGILL)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, strategies as st
 from vector_quantize_pytorch import VectorQuantize
 
+from otflam.tokenizer import quantize
 from otflam.tokenizer.config import CodebookConfig
 from otflam.tokenizer.quantize import Codebook, kmeans, overlap
 
@@ -74,12 +76,22 @@ def test_kmeans_finds_clusters_and_survives_few_tokens() -> None:
     assert few.shape == (5, 2) and torch.isfinite(few).all()
 
 
-def test_overlap_is_the_sum_over_pairs() -> None:
-    vectors = torch.randn(5, 3)
+@pytest.mark.parametrize("count", [5, 40])  # all pairs, and their sum by the shorter way
+def test_overlap_is_the_sum_over_pairs(count: int) -> None:
+    vectors = torch.randn(count, 3)
     unit = vectors / vectors.norm(dim=1, keepdim=True)
-    expected = sum((unit[i] @ unit[j]) ** 2 for i in range(5) for j in range(5) if i != j)
+    expected = sum((unit[i] @ unit[j]) ** 2 for i in range(count) for j in range(count) if i != j)
     torch.testing.assert_close(overlap(vectors), torch.as_tensor(expected))
     assert overlap(torch.eye(4)).abs() < 1e-6
+
+
+def test_many_codes_are_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    book, tokens = Codebook(CodebookConfig(50, 4)), torch.randn(33, 4)
+    book.vectors.normal_()
+    whole = book.nearest(tokens)
+    monkeypatch.setattr(quantize, "DISTANCES", 500)
+    assert torch.equal(book.nearest(tokens), whole)
+    assert torch.equal(whole, torch.cdist(tokens, book.vectors).argmin(1))
 
 
 def test_repulsion_acts_on_the_codes() -> None:

@@ -134,8 +134,9 @@ def run_commands(lines: list[str]) -> int:
             # It needs a package of 100 MB: where that is installed, test_features.py runs it.
             cli.parse("dino prepare", words[3:])
         elif "--launcher" in words:
-            # It needs a cluster; test_studies.py sends jobs through submitit on this machine.
-            cli.parse("reproduce", words[2:])
+            # It needs a cluster; test_studies.py and test_shards.py send jobs through submitit on this machine.
+            name, rest = cli.find_command(words[1:])
+            cli.parse(name or "", rest)
         elif words[0] == "otflam":
             cli.main(shorten(words[1:]))
             ran += 1

@@ -53,7 +53,8 @@ STORES = {
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which the recorded data sets seem to be, with only as much of them as cells are named by."""
-    for name, content in (STORES | dict.fromkeys(DIGITS, "0" * 32)).items():
+    planned = [name for study in STUDIES.values() for cell in study.plan(get_preset("laptop")) for name in cell.needs]
+    for name, content in (dict.fromkeys(planned, "0" * 32) | STORES | dict.fromkeys(DIGITS, "0" * 32)).items():
         episodes = [
             {"start": 500 * index, "length": 500, "digests": dict.fromkeys(COLUMNS, "")} for index in range(128)
         ]

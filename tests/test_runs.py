@@ -16,9 +16,10 @@ from torch import nn
 from otflam.core.batch import Batch, Terms
 from otflam.core.config import Hardware, TrainConfig
 from otflam.core.errors import UserError
+from otflam.core.machine import launch
 from otflam.core.progress import Progress
 from otflam.core.run import Run, read_metrics, training_seconds
-from otflam.core.train import fit, launch
+from otflam.core.train import fit
 
 
 class Line(nn.Module):

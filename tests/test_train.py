@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from otflam.core.batch import Batch, Terms
 from otflam.core.config import Hardware, TrainConfig
 from otflam.core.errors import UserError
+from otflam.core.machine import launch
 from otflam.core.nn import Block
 from otflam.core.progress import Progress
 from otflam.core.run import Run, read_metrics
-from otflam.core.train import fit, launch, rate_at
+from otflam.core.train import fit, rate_at
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Store
 from otflam.presets import get_preset
@@ -151,7 +152,7 @@ def test_a_non_finite_gradient_stops_before_the_step(tmp_path: Path, monkeypatch
     with pytest.raises(UserError, match="gradient is not finite at step 0"):
         run_line(tmp_path / "run", weights={"error": 1e300})
     fabric = launch(Hardware())
-    monkeypatch.setattr(type(fabric), "world_size", 2)
+    monkeypatch.setattr(type(fabric.fabric), "world_size", 2)
     with pytest.raises(UserError, match="batch of 7 on 2 processes"):
         fit(Line(), Numbers(), config(batch=7), Run(tmp_path / "x", {}), fabric)
 

@@ -176,7 +176,8 @@ def suggestion(meant: Sequence[str], choices: Sequence[str]) -> str:
 
 def unknown_option(command: str, option: str, options: Iterable[str]) -> UserError:
     """The error for an option that a command does not have."""
-    near = near_names(option, options)
+    plain = {name.lstrip("-"): name for name in options}  # dashes would make all short names look alike
+    near = [plain[name] for name in near_names(option.lstrip("-"), plain)]
     cure = suggestion(near, []) if near else f"'{f'otflam {command}'.strip()} --help' lists them"
     where = f"'otflam {command}' has no option" if command else "unknown option"
     return UserError(f"{where} {option!r}", cure)

@@ -8,16 +8,16 @@ from otflam.commands.data import (
     Collect,
     DataCheck,
     DataInfo,
+    DataMasks,
     DataMNIST,
     DataRender,
-    ExpertCurve,
-    ExpertEvaluate,
-    ExpertTrain,
     ExportLAOM,
     ImportLAOM,
     ImportVideos,
 )
-from otflam.commands.lam import DinoEncode, DinoPrepare, LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.dino import DinoEncode, DinoPrepare
+from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -34,6 +34,7 @@ COMMANDS: dict[str, type[Command]] = {
     "data info": DataInfo,
     "data check": DataCheck,
     "data render": DataRender,
+    "data masks": DataMasks,
     "data import videos": ImportVideos,
     "data import laom": ImportLAOM,
     "data export laom": ExportLAOM,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import tyro
 
-from otflam.core import UserError
+from otflam.core import Launcher, Progress, UserError
 from otflam.report import say
 
 if TYPE_CHECKING:
@@ -41,6 +43,38 @@ class Command(Protocol):
     """A frozen dataclass whose docstring is its line in the help and whose fields are its options."""
 
     def run(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """Into how many parts a command's episodes are cut, and where the jobs that make them run."""
+
+    shards: int = 1
+    """Parts of neighbouring episodes that jobs of their own make, and that are read as one."""
+    jobs: Launcher = field(default_factory=Launcher)
+
+    def __post_init__(self) -> None:
+        if self.shards < 1:
+            raise UserError(f"--shards {self.shards}", "give at least 1")
+
+    @property
+    def spread(self) -> bool:
+        """Whether jobs do it; else this process does."""
+        return self.shards > 1 or self.jobs.launcher != "local"
+
+    def derive(
+        self,
+        function: Callable[..., Any],
+        store: Store,
+        arguments: tuple,
+        episodes: Sequence[int] | None,
+        progress: Progress,
+    ) -> None:
+        """Let jobs compute a derived column, if they are to: the command then finds it."""
+        from otflam.data import derive_shards
+
+        if self.spread:
+            derive_shards(function, store, arguments, episodes, self.shards, self.jobs, progress)
 
 
 def first_episodes(store: Store, count: int) -> range | None:

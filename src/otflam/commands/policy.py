@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, DataSet, Sizes, Workers, backbone_of, required
-from otflam.core import Hardware, UserError, default_workers
+from otflam.commands.base import NO_PREFIX, DataSet, Sizes, backbone_of, required
+from otflam.core import Hardware, Launcher, UserError
 from otflam.envs import Split
 from otflam.policy import PARTS, PolicyConfig, way_of
 from otflam.presets import get_preset, steps_on_labels
@@ -170,7 +170,7 @@ class EvaluateReturn(Playing):
 
     episodes: int = 10
     """Episodes to play."""
-    workers: Workers = field(default_factory=default_workers)
+    jobs: Launcher = field(default_factory=Launcher)
 
     def run(self) -> None:
         from otflam.envs import has_expert
@@ -181,7 +181,7 @@ class EvaluateReturn(Playing):
         with ProgressBar(f"play {world.task}", "steps") as bar:
             for player in players:
                 bar.part(f"play {player}", "steps").start(0, self.episodes * (self.steps or 1000))
-                found = play(player, world, self.first_seed(), self.episodes, self.workers, self.steps, bar)
+                found = play(player, world, self.first_seed(), self.episodes, self.jobs, self.steps, bar)
                 low, high = bootstrap_interval([found.tolist()])
                 spread = f"interval {low:.1f} to {high:.1f}, middle half {interquartile_mean(found):.1f}"
                 say(f"{player}: return {found.mean():.1f} ± {found.std(ddof=min(1, len(found) - 1)):.1f} ({spread})")

@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from otflam.commands.base import DataSet, Sizes, checked_share, describe, required
+from otflam.commands.base import DataSet, Sharding, Sizes, checked_share, describe, required
 from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -183,6 +183,7 @@ class TokenizerEncode:
     data: DataSet
     tokenizer: Path
     """Folder of a trained tokenizer."""
+    sharding: Sharding = field(default_factory=Sharding)
 
     def run(self) -> None:
         from otflam.data import Store
@@ -190,5 +191,6 @@ class TokenizerEncode:
 
         with ProgressBar(f"encode {self.data}", "episodes") as bar:
             store = Store(self.data)
+            self.sharding.derive(encode_store, store, (self.tokenizer,), None, bar)
             codes = encode_store(store, self.tokenizer, bar)
         describe(codes, store)

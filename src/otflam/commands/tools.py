@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, RECORDS, Records, Sizes, Workers
-from otflam.core import Cluster, UserError, default_workers, require_name
+from otflam.commands.base import RECORDS, Records, Sizes, Workers
+from otflam.core import Launcher, UserError, default_workers, require_name
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
+
+if TYPE_CHECKING:
+    from otflam.experiments import Accelerated
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,17 @@ class Bench:
     out: Path = Path("results/bench.json")
     """File to write; entries of other benchmarks in it are kept."""
     only: str | None = None
-    """Run only this benchmark."""
+    """Run only this benchmark, or those whose names begin so: race, share_of_peak."""
     opponents: Path | None = None
-    """Folder with clones of public repositories (laom) to race with; their code is run, and its requirements must be
-    installed."""
+    """Folder with clones of public repositories (laom, lam_agent_ambiguity) to race with; their code is run, and its
+    requirements must be installed. Without it races are run against our own plain re-statements."""
 
     def run(self) -> None:
         from otflam.experiments import run_bench
 
         for name, row in run_bench(self.out, self.only, self.opponents):
-            say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']})")
+            against = f", against {row['opponent']}" if "opponent" in row else ""
+            say(f"{name}: {row['value']:.3g} {row['unit']} (goal {row['goal']}{against})")
 
 
 @dataclass(frozen=True)
@@ -76,15 +80,16 @@ class Reproduce:
     root: Path | None = None
     """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
     records: Records = RECORDS
-    workers: Workers = field(default_factory=default_workers)
     dry_run: bool = False
     """Only print what would be done, with time and disk from a short calibration."""
-    launcher: Literal["local", "slurm"] = "local"
-    """Run cells as processes of this machine, of one thread each, or as SLURM jobs."""
-    cluster: Annotated[Cluster, NO_PREFIX] = field(default_factory=Cluster)
+    machine: str | None = None
+    """With --dry-run: what it would take on another machine, on paper: gpu1 or gpu8."""
+    frames: float | None = None
+    """With --machine: frames in each data set, such as 1e8; trainings keep their epochs. By default the preset's."""
+    jobs: Launcher = field(default_factory=Launcher)
 
     def run(self) -> None:
-        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, run_cells
+        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, plan_work, run_cells
         from otflam.report import draw_figures, study_tables
 
         if not self.name:
@@ -92,11 +97,13 @@ class Reproduce:
                 say(f"{name:12} {study.about}")
             return
         study = STUDIES[require_name("study", self.name, STUDIES)]
+        machine = self._machine()
         lab = Lab(self.root or Path("runs") / self.preset, get_preset(self.preset))
-        site, plan = Site(lab, self.records, self.workers, self.launcher, self.cluster), study.plan(lab.preset)
+        site, plan = Site(lab, self.records, self.jobs), study.plan(lab.preset)
         if self.dry_run:
             with ProgressBar("calibrate", "parts") as bar:
-                lines = list(estimate_work(site, plan, bar))
+                told = plan_work(site, plan, machine, self.frames, bar) if machine else estimate_work(site, plan, bar)
+                lines = list(told)
             for line in lines:
                 say(line)
             return
@@ -110,6 +117,20 @@ class Reproduce:
             if drawn.suffix == ".png":  # the SVG beside it is the same
                 say(f"wrote {drawn}")
         check_failures(failed)
+
+    def _machine(self) -> Accelerated | None:
+        """The machine to plan for, if there is one."""
+        from otflam.experiments import MACHINES
+
+        if self.machine is None:
+            if self.frames is not None:
+                raise UserError("--frames is for a plan", "add --dry-run --machine gpu8")
+            return None
+        if not self.dry_run:
+            raise UserError(f"--machine {self.machine} is only planned for", "add --dry-run")
+        if self.machine not in MACHINES:
+            raise UserError(f"unknown machine {self.machine!r}", f"choose one of {', '.join(MACHINES)}")
+        return MACHINES[self.machine]
 
 
 @dataclass(frozen=True)

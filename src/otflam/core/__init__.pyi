@@ -4,6 +4,7 @@ from otflam.core.batch import (
     Terms as Terms,
     clip_batches as clip_batches,
     interleave as interleave,
+    shift_clips as shift_clips,
     windows as windows,
 )
 from otflam.core.config import (
@@ -39,6 +40,12 @@ from otflam.core.files import (
     write_json as write_json,
     write_text as write_text,
 )
+from otflam.core.machine import (
+    Machine as Machine,
+    device_of as device_of,
+    launch as launch,
+    place_of as place_of,
+)
 from otflam.core.media import (
     DAMAGED as DAMAGED,
     open_image as open_image,
@@ -64,14 +71,19 @@ from otflam.core.nn import (
 )
 from otflam.core.pool import (
     STOPPING as STOPPING,
-    Cluster as Cluster,
+    Failure as Failure,
+    Launcher as Launcher,
     default_workers as default_workers,
     delay_interrupts as delay_interrupts,
     is_main_process as is_main_process,
     run_jobs as run_jobs,
-    submit_jobs as submit_jobs,
 )
-from otflam.core.processor import keep_freed_memory as keep_freed_memory, use_one_thread as use_one_thread
+from otflam.core.processor import (
+    bfloat16 as bfloat16,
+    keep_freed_memory as keep_freed_memory,
+    use_one_thread as use_one_thread,
+    use_threads as use_threads,
+)
 from otflam.core.progress import SILENT as SILENT, Progress as Progress
 from otflam.core.release import (
     DIGEST as DIGEST,
@@ -93,14 +105,10 @@ from otflam.core.run import (
 )
 from otflam.core.surface import import_name as import_name, load_plugins as load_plugins, register as register
 from otflam.core.train import (
-    Machine as Machine,
-    device_of as device_of,
     fit as fit,
     gather_rows as gather_rows,
-    launch as launch,
     leave_process_group as leave_process_group,
     make_optimiser as make_optimiser,
-    place_of as place_of,
     sum_over_processes as sum_over_processes,
     train_into as train_into,
     train_step as train_step,

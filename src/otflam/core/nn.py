@@ -6,7 +6,7 @@ Axes: b samples, n m tokens, d features, c channels, h w pixels.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from einops import rearrange
@@ -42,6 +42,21 @@ class Attention(nn.Module):
         q, k, v = (rearrange(part, "b n (g d) -> b g n d", g=self.heads) for part in parts)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         return self.out(rearrange(mixed, "b g n d -> b n (g d)"))
+
+    def ask(self, queries: Float[Tensor, "n d"], tokens: Float[Tensor, "b m d"]) -> Float[Tensor, "b n d"]:
+        """What `forward` gives but for rounding, for queries that all samples share: keys and values are not made.
+
+        Keys and values cost a product of each token with a matrix; here the few queries meet the matrices instead. A
+        key's bias moves all weights of a query alike, so that it has no say; weights add up to 1, so that a value's
+        bias comes through as it is.
+        """
+        few = rearrange(self.query(queries), "n (g d) -> g n d", g=self.heads)
+        keys = rearrange(self.key.weight, "(g d) e -> g d e", g=self.heads)
+        values = rearrange(self.value.weight, "(g d) e -> g e d", g=self.heads)
+        asked = rearrange(few @ keys, "g n e -> (g n) e") * few.shape[-1] ** -0.5
+        seen = F.linear(tokens, asked).softmax(1).transpose(1, 2) @ tokens
+        mixed = rearrange(seen, "b (g n) e -> g (b n) e", g=self.heads) @ values
+        return self.out(rearrange(mixed, "g (b n) d -> b n (g d)", n=len(queries)) + self.value.bias)
 
 
 class Block(nn.Module):
@@ -83,9 +98,16 @@ def shrink(inputs: int, outputs: int, blocks: int) -> nn.Sequential:
     )
 
 
-def conv_encoder(inputs: int, widths: Sequence[int], blocks: int) -> nn.Sequential:
-    """Stages of the given widths, each of which halves height and width."""
-    return nn.Sequential(*(shrink(a, b, blocks) for a, b in itertools.pairwise([inputs, *widths])))
+def conv_encoder(
+    inputs: int, widths: Sequence[int], blocks: int, between: Callable[[], nn.Module] | None = None
+) -> nn.Sequential:
+    """Stages of the given widths, each of which halves height and width; `between` makes what stands between two."""
+    stages: list[nn.Module] = []
+    for before, after in itertools.pairwise([inputs, *widths]):
+        if stages and between is not None:
+            stages.append(between())
+        stages.append(shrink(before, after, blocks))
+    return nn.Sequential(*stages)
 
 
 class Pointwise(nn.Conv2d):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -164,6 +164,37 @@ class Cluster:
     """GPUs of a job."""
     memory: int = 16
     """Gigabytes of memory of a job."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Where independent jobs run, and how many of them at a time."""
+
+    workers: int | None = None
+    """Processes, or jobs of a cluster, at a time; by default one per core. They change no result."""
+    launcher: Literal["local", "slurm", "submitit"] = "local"
+    """Run jobs as processes of this machine, as SLURM jobs, or as submitit's jobs on this machine, to try that."""
+    cluster: Cluster = field(default_factory=Cluster)
+    logs: Path = Path("runs/jobs")
+    """Folder for what SLURM jobs print and return, on a disk that all machines see."""
+
+    @property
+    def parallel(self) -> int:
+        """Jobs at a time."""
+        return default_workers() if self.workers is None else self.workers
+
+    def share(self, jobs: int) -> int:
+        """Cores for each of so many jobs."""
+        return max(1, self.parallel // jobs) if self.launcher == "local" else self.cluster.cpus
+
+    def run(
+        self, make_worker: Callable[..., Any], arguments: tuple, jobs: Iterable[int], progress: Progress = SILENT
+    ) -> Iterator[tuple[int, Any]]:
+        """Like `run_jobs`, here or on a cluster; `progress` hears only of work that is done here."""
+        if self.launcher == "local":
+            return run_jobs(make_worker, arguments, jobs, self.parallel, progress)
+        executor = "slurm" if self.launcher == "slurm" else "local"
+        return submit_jobs(make_worker, arguments, jobs, self.parallel, self.cluster, self.logs, executor=executor)
 
 
 class Failure(str):

@@ -92,8 +92,13 @@ def use_one_thread() -> None:
 
     Cells fill the cores as processes, and no bit depends on the number of cores.
     """
-    torch.set_num_threads(1)
-    threadpool_limits(1, user_api="blas")
+    use_threads(1)
+
+
+def use_threads(count: int) -> None:
+    """The same for so many."""
+    torch.set_num_threads(count)
+    threadpool_limits(count, user_api="blas")
 
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3

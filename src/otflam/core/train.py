@@ -8,7 +8,6 @@ run that was killed ends in the same bits as one that was not. On many processes
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -19,61 +18,21 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from jaxtyping import Shaped
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from otflam.core.batch import Terms
-from otflam.core.config import SMALLER_STEPS, Hardware, TrainConfig, to_json, versions
+from otflam.core.config import SMALLER_STEPS, TrainConfig, to_json, versions
 from otflam.core.errors import UserError, first_line
+from otflam.core.machine import Machine, seed_all
 from otflam.core.nn import Block, Residual
-from otflam.core.processor import bfloat16, keep_freed_memory
 from otflam.core.progress import SILENT, Progress
 from otflam.core.release import first_not_finite, save_weights
 from otflam.core.run import Run
 
 M = TypeVar("M", bound=nn.Module)
-COMPILERS = ("c++", "g++", "clang++")
-
-
-class Machine(Fabric):
-    """A Fabric that knows what it was asked for."""
-
-    hardware = Hardware()
-
-
-def launch(hardware: Hardware) -> Machine:
-    """A launched Fabric: unless told otherwise, bfloat16 on a GPU and full precision on a CPU, where that is faster."""
-    keep_freed_memory()
-    on_gpu = device_of(hardware).type == "cuda"
-    if on_gpu and not torch.cuda.is_available():
-        raise UserError("--accelerator gpu: torch finds no GPU here", "use --accelerator cpu, or install CUDA's torch")
-    half = hardware.precision == "bfloat16" or (hardware.precision == "auto" and on_gpu)
-    if half and not on_gpu and (refusal := bfloat16().refusal) is not None:
-        raise refusal
-    if hardware.compile and not on_gpu and not any(map(shutil.which, COMPILERS)):
-        raise UserError("--compile on a CPU needs a C++ compiler", "install one, or leave the option out")
-    fabric = Machine(
-        accelerator="gpu" if on_gpu else "cpu",
-        devices=hardware.devices,
-        num_nodes=hardware.nodes,
-        strategy="ddp" if hardware.devices * hardware.nodes > 1 else "auto",
-        precision="bf16-mixed" if half else "32-true",
-    )
-    fabric.hardware = hardware
-    fabric.launch()
-    return fabric
-
-
-def device_of(hardware: Hardware) -> torch.device:
-    """Where the work of one process is done."""
-    on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
-    return torch.device("cuda" if on_gpu else "cpu")
-
-
-def place_of(module: nn.Module) -> torch.device:
-    """Where a network is: what it is given must be there too."""
-    return next(module.parameters()).device
+CLIP_MARGIN = 1e-6
+"""What torch adds to a gradient's norm when it clips."""
 
 
 @runtime_checkable
@@ -143,7 +102,7 @@ def fit(
     while step < config.steps:
         for group in optimiser.param_groups:
             group["lr"] = config.lr * rate_at(config, step)
-        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, rank]).generate_state(1)[0]))
+        seed_all(int(np.random.SeedSequence([config.seed, step, rank]).generate_state(1)[0]), fabric.device)
         batches = (
             feed.batch(config.batch, config.seed, step, rank * parts + part, world * parts).to(fabric.device)
             for part in range(parts)
@@ -175,7 +134,7 @@ def prepare(model: nn.Module, optimiser: torch.optim.Optimizer, fabric: Machine)
             if isinstance(layer, Block | Residual):
                 layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
     compiled: Any = torch.compile(model, dynamic=False) if fabric.hardware.compile else model
-    return fabric.setup(compiled, optimiser)
+    return fabric.prepare(compiled, optimiser)
 
 
 def check_batch(config: TrainConfig, fabric: Machine) -> None:
@@ -221,14 +180,15 @@ def train_step(
         if terms.losses.keys() != config.weights.keys():
             raise KeyError(f"losses and weights disagree on {sorted(terms.losses.keys() ^ config.weights.keys())}")
         total = torch.stack([config.weights[name] * loss for name, loss in terms.losses.items()]).sum()
-        with fabric.no_backward_sync(module, enabled=part + 1 < parts):
-            fabric.backward(total / parts if parts > 1 else total)
+        fabric.go_back(module, total / parts if parts > 1 else total, more=part + 1 < parts)
         found.append({"total": total, **terms.losses, **terms.metrics})
+    parameters = [each for each in module.parameters() if each.grad is not None]
     try:
-        limit = config.clip or math.inf
-        norm = torch.nn.utils.clip_grad_norm_(module.parameters(), limit, error_if_nonfinite=True)
+        norm = torch.nn.utils.get_total_norm([each.grad for each in parameters], error_if_nonfinite=True)
     except RuntimeError:
         raise UserError(f"the gradient is not finite at step {step}", SMALLER_STEPS) from None
+    if config.clip and config.clip < norm + CLIP_MARGIN:  # else torch would multiply every gradient by one
+        torch.nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
     optimiser.step()
     if parts == 1:
         return {"grad_norm": norm, **found[0]}

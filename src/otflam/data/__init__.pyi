@@ -10,6 +10,8 @@ from otflam.data.clips import (
 from otflam.data.collect import (
     SIMULATION as SIMULATION,
     collect_episodes as collect_episodes,
+    collect_shards as collect_shards,
+    has_distractors as has_distractors,
     recorded_collection as recorded_collection,
     render as render,
 )
@@ -21,12 +23,19 @@ from otflam.data.decoding import (
 )
 from otflam.data.derived import (
     derive as derive,
+    derive_shards as derive_shards,
     derived_stores as derived_stores,
     describe_rows as describe_rows,
     find_derived as find_derived,
     known_rows as known_rows,
 )
 from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
+from otflam.data.masks import (
+    MASKS as MASKS,
+    make_masks as make_masks,
+    mask_column as mask_column,
+    moving_pixels as moving_pixels,
+)
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
 from otflam.data.options import Collection as Collection, MovingMNIST as MovingMNIST, VideoImport as VideoImport
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import SILENT, Column, Progress, UserError, from_json, run_jobs, stable_hash, to_json
+from otflam.core import (
+    SILENT,
+    Column,
+    Launcher,
+    Progress,
+    UserError,
+    disk_errors,
+    from_json,
+    run_jobs,
+    stable_hash,
+    to_json,
+)
+from otflam.data.joining import ShardWorker, cut, join_stores, make_shards
 from otflam.data.options import Collection
-from otflam.data.store import Store
-from otflam.data.writing import StoreWriter, finished_store
+from otflam.data.store import FORMAT, VERSION, Store
+from otflam.data.writing import StoreWriter, finished_store, take_folder, tidy
 from otflam.envs import (
     Environment,
     Policy,
     World,
     episode_seed,
+    level_of,
     make_policy,
     open_world,
     parse_mix,
@@ -27,10 +41,23 @@ from otflam.envs import (
 )
 
 SIMULATION = "simulation"
+SHARD = "shard"
+"""What a shard says beside its collection: its first and its last episode."""
 
 
-def collect_episodes(collection: Collection, out: Path, workers: int, progress: Progress = SILENT) -> Store:
-    """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
+class Prepared(NamedTuple):
+    """What a collection comes to in its world."""
+
+    steps: int
+    """Of an episode, at most."""
+    columns: dict[str, Column]
+    plan: dict[str, Any]
+    """What a store of it was made with."""
+    extra: dict[str, Any]
+
+
+def prepare_collection(collection: Collection) -> Prepared:
+    """Open the world once; what cannot be collected is refused before anything is written."""
     if collection.episodes < 1 or (collection.steps is not None and collection.steps < 2):
         raise UserError("an empty collection", "ask for at least one episode of at least two steps")
     if collection.seed < 0:
@@ -45,8 +72,63 @@ def collect_episodes(collection: Collection, out: Path, workers: int, progress: 
     plan = to_json(collection) | {"expert_digest": digest_of(policies), "background_set": facts.scenery}
     columns, extra = facts.all_columns(), _about(env)
     env.close()
+    return Prepared(steps, columns, plan, extra)
+
+
+def collect_episodes(collection: Collection, out: Path, workers: int, progress: Progress = SILENT) -> Store:
+    """Collect what is missing in `out`; an interrupted collection continues where it stopped."""
+    steps, columns, plan, extra = prepare_collection(collection)
     lengths = np.full(collection.episodes, steps)
-    return _write_missing(Collector, (collection,), lengths, out, columns, plan, extra, workers, progress)
+    return _write_missing(Collector, (collection, 0), lengths, out, columns, plan, extra, workers, progress)
+
+
+def collect_shards(
+    collection: Collection, out: Path, shards: int, jobs: Launcher, progress: Progress = SILENT
+) -> Store:
+    """The same episodes, neighbouring ones in a shard that a job of its own writes; each continues where it stopped."""
+    prepared = prepare_collection(collection)
+    if (store := finished_store(out, prepared.plan)) is not None:
+        return store
+    parts = cut(range(collection.episodes), shards)
+    begun = {"format": FORMAT, "version": VERSION, "config": prepared.plan, "shards": shards}
+    with disk_errors(out):
+        held = take_folder(out, begun, lock=True)
+    try:
+        # Those that are there need no job, which might wait for long in a queue.
+        there = [finished_store(shard_folder(out, n), shard_plan(prepared.plan, part)) for n, part in enumerate(parts)]
+        missing = [number for number, store in enumerate(there) if store is None]
+        make_shards(jobs, ShardCollector, (collection, out, parts, jobs.share(shards)), missing, progress)
+        stores = [Store(shard_folder(out, number)) for number in range(shards)]
+        episodes = [(store, place) for store in stores for place in range(len(store))]
+        return join_stores(out, episodes, prepared.plan, prepared.extra)
+    finally:
+        if not any(out.glob("shard-*")):  # no job was sent: another number of shards may be tried
+            tidy(out)
+        if held is not None:
+            os.close(held)
+
+
+def shard_folder(out: Path, number: int) -> Path:
+    return out / f"shard-{number:03}"
+
+
+def shard_plan(plan: dict[str, Any], episodes: list[int]) -> dict[str, Any]:
+    """What a shard of these episodes was made with."""
+    return plan | {SHARD: [episodes[0], episodes[-1]]}
+
+
+class ShardCollector(ShardWorker):
+    """One job: collects its shard with its own processes."""
+
+    def __init__(self, collection: Collection, out: Path, parts: list[list[int]], workers: int) -> None:
+        self.collection, self.out, self.parts, self.workers = collection, out, parts, workers
+
+    def work(self, number: int, progress: Progress) -> None:
+        steps, columns, plan, extra = prepare_collection(self.collection)
+        episodes, out = self.parts[number], shard_folder(self.out, number)
+        plan, lengths = shard_plan(plan, episodes), np.full(len(episodes), steps)
+        arguments = (self.collection, episodes[0])
+        _write_missing(Collector, arguments, lengths, out, columns, plan, extra, self.workers, progress)
 
 
 def _write_missing(
@@ -85,16 +167,20 @@ def choose_policy(shares: dict[str, float], seed: int, index: int) -> str:
 class Collector:
     """One worker: a world, the policies and the store it writes into."""
 
-    def __init__(self, collection: Collection, out: Path, columns: dict[str, Column], plan: Any, steps: int) -> None:
-        self.collection, self.steps = collection, steps
+    def __init__(
+        self, collection: Collection, first: int, out: Path, columns: dict[str, Column], plan: Any, steps: int
+    ) -> None:
+        """The store's episodes are those of the collection from the `first` on."""
+        self.collection, self.first, self.steps = collection, first, steps
         self.env = open_world(collection.world)
         self.writer = StoreWriter(out, columns, plan, slot=steps)
         self.shares = _shares(collection)
         self.policies = make_policies(collection, self.env)
 
     def __call__(self, index: int, progress: Progress) -> None:
-        seed = episode_seed(self.collection.seed, index)
-        name = choose_policy(self.shares, self.collection.seed, index)
+        number = self.first + index
+        seed = episode_seed(self.collection.seed, number)
+        name = choose_policy(self.shares, self.collection.seed, number)
         episode = play_episode(
             self.env, self.policies[name], seed, steps=self.steps, noise=self.collection.noise, progress=progress
         )
@@ -111,8 +197,7 @@ def render(source: Store, world: World, out: Path, workers: int, progress: Progr
     facts = env.facts
     plan = {**to_json(dataclasses.replace(collected, world=world)), "background_set": facts.scenery}
     plan |= {"expert_digest": source.config["expert_digest"], "rendered_from": source.hash}
-    columns = source.columns | {name: facts.all_columns()[name] for name in ("frames", *facts.drawn)}
-    extra = _about(env)
+    columns, extra = facts.all_columns(), _about(env)
     env.close()
     arguments = (source.path, world)
     return _write_missing(Redrawer, arguments, source.lengths, out, columns, plan, extra, workers, progress)
@@ -126,9 +211,9 @@ class Redrawer:
         self.writer = StoreWriter(out, columns, plan, slot=slot)
 
     def __call__(self, index: int, progress: Progress) -> None:
-        rows = {name: self.source.episode(index, name) for name in self.source.columns}
         facts, known = self.env.facts, self.source.episodes[index]
         rendered: dict[str, list[np.ndarray]] = {name: [] for name in ("frames", *facts.drawn)}
+        rows = {name: self.source.episode(index, name) for name in facts.all_columns() if name not in rendered}
         for frame, columns in self.env.redraw(known["seed"], rows[facts.snapshot_column()]):
             for name, values in rendered.items():
                 values.append(frame if name == "frames" else columns[name])
@@ -144,9 +229,15 @@ def recorded_collection(store: Store) -> Collection:
             f"{store.path} was not made by the simulator ({store.meta.get('kind')})",
             "only collected data can be redrawn",
         )
-    beside = ("expert_digest", "background_set", "rendered_from")
+    beside = ("expert_digest", "background_set", "rendered_from", SHARD)
     values = {name: value for name, value in store.config.items() if name not in beside}
     return from_json(Collection, values, "meta.json config")
+
+
+def has_distractors(store: Store) -> bool:
+    """Whether a data set shows any; nobody knows of videos."""
+    world = store.config.get("world")
+    return world is not None and level_of(from_json(World, world, "meta.json world")).any
 
 
 def make_policies(collection: Collection, env: Environment) -> dict[str, Policy]:

@@ -3,6 +3,7 @@
 A derived column is a store of its own with the same episodes, in a folder keyed by the hashes of the data and of the
 model, so that it can never be mistaken for that of other data or another model, and a data set is never changed. A
 column of all episodes has its rows where the data set has them; one of some has theirs, one episode after the other.
+Columns that together hold all that is asked for are joined: so jobs compute one for some of the episodes each.
 """
 
 from __future__ import annotations
@@ -11,11 +12,24 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import READ_ONLY, SILENT, BusyError, Progress, UserError, keep_freed_memory, stable_hash
+from otflam.core import (
+    READ_ONLY,
+    SILENT,
+    BusyError,
+    Launcher,
+    Progress,
+    UserError,
+    keep_freed_memory,
+    lock_folder,
+    stable_hash,
+    use_threads,
+)
+from otflam.data.joining import ShardWorker, cut, join_stores, make_shards
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
@@ -75,6 +89,58 @@ def derive(
     return writer.finish({"kind": "derived"}, len(chosen))
 
 
+def derive_shards(
+    function: Callable[..., Any],
+    store: Store,
+    arguments: tuple,
+    episodes: Sequence[int] | None,
+    shards: int,
+    jobs: Launcher,
+    progress: Progress = SILENT,
+) -> None:
+    """Let jobs derive a column of some of the episodes each, by `function(store, *arguments, episodes=some)`.
+
+    The function must be one that another process can import. Asked for all episodes, it finds theirs and joins them.
+    """
+    chosen = range(len(store)) if episodes is None else sorted(set(episodes))
+    parts = cut(chosen, shards)
+    make_shards(jobs, Deriver, (function, store.path, arguments, parts, jobs.share(shards)), range(shards), progress)
+
+
+class Deriver(ShardWorker):
+    """One job: derives a column of some of the episodes."""
+
+    def __init__(
+        self, function: Callable[..., Any], data: Path, arguments: tuple, parts: list[list[int]], threads: int
+    ) -> None:
+        use_threads(threads)
+        self.function, self.store, self.arguments, self.parts = function, Store(data), arguments, parts
+
+    def work(self, number: int, progress: Progress) -> None:
+        self.function(self.store, *self.arguments, episodes=self.parts[number])
+
+
+def _join_known(store: Store, name: str, model_hash: str, chosen: list[int]) -> Store | None:
+    """Finished columns that hold all of the episodes between them, as one; where it was begun otherwise, none."""
+    key = _key(store, model_hash, chosen)
+    folder, known = derived_folder(store, name, key), known_rows(store, name, model_hash)
+    if not all(index in known for index in chosen):
+        return None
+    if any(known[index].path.parent != folder.parent for index in chosen):
+        return None  # those of another root may go without these
+    folder.mkdir(parents=True, exist_ok=True)
+    held = lock_folder(folder)
+    try:
+        if (folder / "meta.json").exists():  # another process has just joined them
+            return find_derived(store, name, model_hash, chosen)
+        if (folder / "plan.json").exists():
+            return None
+        episodes = [(known[index], known[index].places[index]) for index in chosen]
+        return join_stores(folder, episodes, _plan(store, key), {"kind": "derived"})
+    finally:
+        os.close(held)
+
+
 def _open_writer(store: Store, name: str, model_hash: str, column: Column, chosen: list[int]) -> StoreWriter | Store:
     """A writer of the column, or the column if it is there or another process makes it."""
     while True:
@@ -83,6 +149,8 @@ def _open_writer(store: Store, name: str, model_hash: str, column: Column, chose
         key = _key(store, model_hash, chosen)
         folder = derived_folder(store, name, key)
         try:
+            if (joined := _join_known(store, name, model_hash, chosen)) is not None:
+                return joined
             return StoreWriter(folder, {name: column}, _plan(store, key), lock=True)
         except BusyError:  # another process, of the same training perhaps, computes it: its result is ours
             time.sleep(RETRY_SECONDS)
@@ -98,7 +166,7 @@ def _open_writer(store: Store, name: str, model_hash: str, column: Column, chose
 
 def _starts(store: Store, chosen: list[int]) -> Int64[np.ndarray, " n"]:
     """Where the rows of the chosen episodes begin in a column of them."""
-    if len(chosen) == len(store):
+    if len(chosen) == len(store) and len(store.shards) == 1:  # between shards are rows that no file has
         return store.starts
     lengths = store.lengths[chosen]
     return np.cumsum(lengths) - lengths
@@ -108,8 +176,12 @@ def describe_rows(store: Store, column: Store) -> str:
     """Which rows of a derived column belong to which frames, in words."""
     if len(column) < len(store):
         return f"of {len(column)} of {len(store)} episodes; meta.json says which, and where each starts"
+    if len(column.shards) > 1:
+        return f"in {len(column.shards)} shards; meta.json says where each episode is"
+    if len(store.shards) > 1:
+        return "one episode after the other; meta.json says where each starts"
     if (column.starts == store.starts).all():
-        return f"row i belongs to row i of {store.path / 'frames.npy'}"
+        return f"row i belongs to row i of {store.shards[0].folder / 'frames.npy'}"
     return "every episode is padded to the longest, as earlier versions did; delete the folder to have it packed"
 
 

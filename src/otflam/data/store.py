@@ -3,6 +3,10 @@
     DIR/meta.json       what is inside, how it was made, where each episode lies, its checksums; written last
     DIR/frames.npy      uint8 [rows, height, width, channels]; every column is a plain .npy file
     DIR/parts.jsonl     only while being written: one line for each finished episode
+    DIR/shard-000       where many jobs wrote it: stores that hold the columns instead
+
+The `shards` of meta.json are such folders, in DIR or beside it, and their rows; episodes start where they would if the
+rows of each shard followed those of the one before (`shards.py`).
 
 Frames are stored height-width-channel because `tensor.permute` then *is* torch's channels_last, the fast layout for
 convolutions on a CPU: no copy is made (docs/decisions.md has the measurement).
@@ -22,6 +26,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from otflam.core import HEADER, SILENT, Column, Progress, UserError, read_json
+from otflam.data.shards import CURE, ROW_LIMIT, Shard, is_count, map_rows, place_episodes, read_shards
 
 FORMAT, VERSION = "otflam-store", 1
 CHUNK = 1 << 24
@@ -34,12 +39,9 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 """Names of columns: they are names of files, and must not lead out of their folder."""
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES += ("float16", "float32", "float64")
-ROW_LIMIT = 1 << 40
-"""Rows of a store and bytes of a row stay below this."""
 FACTS = {"episode": int, "seed": int, "policy": str, "source": str, "motion_name": str}
 NUMBERS = ("return", "fps")
 """What an episode may tell of itself, and of which type; numbers may be unknown."""
-CURE = "it was altered; restore it or make the data set again"
 
 
 class Store:
@@ -70,9 +72,11 @@ class Store:
             raise UserError(f"{file}: action_names is no list", CURE)
         self.meta: dict[str, Any] = meta
         self.columns = read_columns(meta.get("columns"), file)
-        self.starts, self.lengths = read_places(meta.get("episodes"), self.columns, file)
+        starts, self.lengths = read_places(meta.get("episodes"), self.columns, file)
         self.episodes: list[dict[str, Any]] = meta["episodes"]
-        self.rows = int((self.starts + self.lengths).max())
+        self.shards = read_shards(meta.get("shards"), self.path, self.columns, int((starts + self.lengths).max()))
+        self.rows = sum(shard.rows for shard in self.shards)
+        self.starts, self._owners = place_episodes(starts, self.lengths, self.shards, file)
         self._maps: dict[str, np.ndarray] = {}
 
     @property
@@ -93,19 +97,9 @@ class Store:
         if column not in self._maps:
             if column not in self.columns:
                 raise UserError(f"{self.path} has no column {column!r}", f"it has {', '.join(self.columns)}")
-            spec, file = self.columns[column], self.path / f"{column}.npy"
-            expected = HEADER + self.rows * spec.row_bytes
-            actual = file.stat().st_size if file.exists() else 0
-            if actual != expected:
-                raise UserError(
-                    f"{file} has {actual} bytes, expected {expected}",
-                    "it was truncated or altered; restore it or make the data set again",
-                )
-            with file.open("rb") as stream:
-                if stream.read(HEADER) != spec.header(self.rows):
-                    raise UserError(f"{file} has another header than meta.json says", "it was altered; restore it")
+            array = map_rows(self.shards, column, self.columns[column])
             self._sample(column)
-            self._maps[column] = np.memmap(file, spec.dtype, "r", HEADER, (self.rows, *spec.shape))
+            self._maps[column] = array
         return self._maps[column]
 
     @cached_property
@@ -130,10 +124,15 @@ class Store:
         for index in order[np.cumsum(sizes) <= CHECKED_BYTES]:
             self._check(int(index), column)
 
+    def locate(self, index: int) -> tuple[Shard, int]:
+        """The shard that has an episode, and its first row there."""
+        shard = self.shards[self._owners[index]]
+        return shard, int(self.starts[index]) - shard.first
+
     def _check(self, index: int, column: str) -> None:
-        file, episode = self.path / f"{column}.npy", self.episodes[index]
-        start, length = episode["start"], episode["length"]
-        if digest_rows(file, self.columns[column], start, length) != episode["digests"][column]:
+        (shard, start), length = self.locate(index), int(self.lengths[index])
+        file = shard.folder / f"{column}.npy"
+        if digest_rows(file, self.columns[column], start, length) != self.episodes[index]["digests"][column]:
             raise UserError(
                 f"{file} was altered in episode {index} (rows {start} to {start + length - 1})",
                 "restore it or make the data set again",
@@ -203,11 +202,6 @@ def _fits(dtype: str, shape: list[Any]) -> bool:
         return len(Column(dtype, tuple(shape)).header(ROW_LIMIT)) == HEADER and size < ROW_LIMIT
     except ValueError:
         return False
-
-
-def is_count(value: Any) -> bool:
-    """Whether a JSON value can be a number of rows or of an episode."""
-    return type(value) is int and 0 <= value < ROW_LIMIT
 
 
 def check_part(part: Any, columns: Mapping[str, Column], where: str, cure: str = CURE) -> None:

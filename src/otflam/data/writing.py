@@ -66,6 +66,66 @@ def tidy(path: Path) -> None:
                 raise
 
 
+def take_folder(path: Path, plan: dict[str, Any], lock: bool) -> int | None:
+    """Begin a store in a folder, or go on with what was begun; closing what a `lock` returns gives it back."""
+    refuse_finished(path)
+    path.mkdir(parents=True, exist_ok=True)
+    held = lock_folder(path) if lock else None
+    try:
+        if lock:
+            refuse_finished(path)  # now for sure: another writer may just have finished
+            clear_temporary(path)
+        if (path / "plan.json").exists():
+            refuse_others(path, plan)
+        elif any(entry.name != LOCK for entry in path.iterdir()):
+            raise UserError(f"{path} is not empty", "choose another folder")
+        else:
+            write_json(path / "plan.json", plan)
+    except BaseException:
+        if held is not None:
+            os.close(held)
+        raise
+    return held
+
+
+def refuse_finished(path: Path) -> None:
+    if (path / "meta.json").exists():
+        raise UserError(f"{path} already holds a data set", "choose another folder or delete this one")
+
+
+def refuse_others(path: Path, plan: dict[str, Any]) -> None:
+    """Go on only with what was begun with the same settings; where episodes lie is in the journal."""
+    begun = read_json(path / "plan.json", AGAIN)
+    if not isinstance(begun, dict) or not isinstance(begun.get("config"), dict):
+        raise UserError(f"{path / 'plan.json'}: config is not an object", AGAIN)
+    theirs, ours = begun["config"], plan["config"]
+    if begun | {"slot": 0} != plan | {"slot": 0}:
+        changed = sorted(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
+        changed = changed or (["shards"] if begun.get("shards") != plan.get("shards") else ["columns"])
+        raise UserError(
+            f"{path} was begun with other settings ({', '.join(changed)} differ)",
+            "use the same ones to continue, or choose another folder",
+        )
+
+
+def write_meta(
+    path: Path, columns: Any, episodes: list[dict[str, Any]], config: Any, extra: Mapping[str, Any]
+) -> Store:
+    """Say what a store holds, which finishes it, and open it."""
+    meta = {
+        "format": FORMAT,
+        "version": VERSION,
+        "columns": columns,
+        "episodes": episodes,
+        "config": config,
+        "hash": content_hash(columns, episodes),
+        **to_json(dict(extra)),
+    }
+    write_json(path / "meta.json", {**meta, "digest": plain_hash(meta)})
+    tidy(path)
+    return Store(path)
+
+
 class StoreWriter:
     """Writes a store episode by episode, from one process or many, and continues after any interruption.
 
@@ -88,42 +148,12 @@ class StoreWriter:
             "slot": slot,
         }
         read_columns(self.plan["columns"], self.path, "name it otherwise")
-        self._refuse_finished()
         with disk_errors(self.path):
-            self._begin(lock)
-
-    def _begin(self, lock: bool) -> None:
-        """Take the folder, and begin in it or go on with what was begun."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        if lock:
-            weakref.finalize(self, os.close, lock_folder(self.path))
-            self._refuse_finished()  # now for sure: another writer may just have finished
-            clear_temporary(self.path)
-        if (self.path / "plan.json").exists():
-            self._refuse_others()
-        elif any(entry.name != LOCK for entry in self.path.iterdir()):
-            raise UserError(f"{self.path} is not empty", "choose another folder")
-        else:
-            write_json(self.path / "plan.json", self.plan)
-        for name in (JOURNAL, *(f"{name}.npy" for name in self.columns)):
-            (self.path / name).touch()
-
-    def _refuse_finished(self) -> None:
-        if (self.path / "meta.json").exists():
-            raise UserError(f"{self.path} already holds a data set", "choose another folder or delete this one")
-
-    def _refuse_others(self) -> None:
-        """Go on only with what was begun with the same settings; where episodes lie is in the journal."""
-        begun = read_json(self.path / "plan.json", AGAIN)
-        if not isinstance(begun, dict) or not isinstance(begun.get("config"), dict):
-            raise UserError(f"{self.path / 'plan.json'}: config is not an object", AGAIN)
-        theirs, ours = begun["config"], self.plan["config"]
-        if begun | {"slot": 0} != self.plan | {"slot": 0}:
-            changed = sorted(key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key))
-            raise UserError(
-                f"{self.path} was begun with other settings ({', '.join(changed) or 'columns'} differ)",
-                "use the same ones to continue, or choose another folder",
-            )
+            held = take_folder(self.path, self.plan, lock)
+            if held is not None:
+                weakref.finalize(self, os.close, held)
+            for name in (JOURNAL, *(f"{name}.npy" for name in self.columns)):
+                (self.path / name).touch()
 
     def reserve(self, rows: int) -> None:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""
@@ -235,18 +265,7 @@ class StoreWriter:
                 file.write(spec.header(rows))
                 file.flush()
                 os.fsync(file.fileno())
-        meta = {
-            "format": FORMAT,
-            "version": VERSION,
-            "columns": self.plan["columns"],
-            "episodes": parts,
-            "config": self.plan["config"],
-            "hash": content_hash(self.plan["columns"], parts),
-            **to_json(dict(extra)),
-        }
-        write_json(self.path / "meta.json", {**meta, "digest": plain_hash(meta)})
-        tidy(self.path)
-        return Store(self.path)
+        return write_meta(self.path, self.plan["columns"], parts, self.plan["config"], extra)
 
 
 def _line_check(index: int, part: dict[str, Any] | None) -> str:

@@ -1,10 +1,14 @@
 from otflam.envs.backgrounds import open_backgrounds as open_backgrounds
+from otflam.envs.distractors import level_of as level_of
 from otflam.envs.environment import (
+    AGENT as AGENT,
+    RIVAL as RIVAL,
     Actions as Actions,
     Environment as Environment,
     Facts as Facts,
     Simulated as Simulated,
     make as make,
+    masked as masked,
     open_world as open_world,
     restorable as restorable,
     simulate_world as simulate_world,
@@ -12,6 +16,12 @@ from otflam.envs.environment import (
 from otflam.envs.experts import expert_about as expert_about, load_expert as load_expert
 from otflam.envs.gl import ensure_gl as ensure_gl
 from otflam.envs.recipe import Recipe as Recipe
+from otflam.envs.rival import (
+    RIVAL_ACTIONS as RIVAL_ACTIONS,
+    RIVAL_STATES as RIVAL_STATES,
+    rival_policy as rival_policy,
+    rival_rng as rival_rng,
+)
 from otflam.envs.rollout import (
     Observation as Observation,
     Policy as Policy,
@@ -29,7 +39,9 @@ from otflam.envs.sac import train_expert as train_expert
 from otflam.envs.world import (
     Difficulty as Difficulty,
     Family as Family,
+    Follow as Follow,
     Quality as Quality,
+    RivalColour as RivalColour,
     Split as Split,
     World as World,
     can_simulate as can_simulate,

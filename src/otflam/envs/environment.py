@@ -139,6 +139,19 @@ class Restorable(Environment, Protocol):
         ...
 
 
+BACKGROUND, AGENT, RIVAL = 0, 1, 2
+"""Whose a pixel is."""
+
+
+@runtime_checkable
+class Masked(Restorable, Protocol):
+    """One that knows whose every pixel is."""
+
+    def mask(self) -> UInt8[np.ndarray, "h w"]:
+        """Whose the pixels of the last frame are: AGENT, RIVAL or BACKGROUND."""
+        ...
+
+
 @runtime_checkable
 class Simulated(Protocol):
     """A task without pictures, for policies that look at states only."""
@@ -161,7 +174,10 @@ class Simulated(Protocol):
 
 def open_world(world: World) -> Environment:
     """A world to be seen."""
-    return import_name(find_family(world.task).open)(world)
+    family = find_family(world.task)
+    if world.has_rival and not family.rivals:
+        raise UserError(f"--rival {world.rival} in {world.task}", f"worlds of {family.name} show one body only")
+    return import_name(family.open)(world)
 
 
 def make(task: str, **world: Any) -> Environment:
@@ -181,4 +197,11 @@ def restorable(env: Environment) -> Restorable:
     env.facts.snapshot_column()
     if not isinstance(env, Restorable):
         raise TypeError(f"{type(env).__name__} names a snapshot but has neither redraw nor resume")
+    return env
+
+
+def masked(env: Environment) -> Masked:
+    """An environment that knows whose every pixel is, or a line that says that it does not."""
+    if not isinstance(env, Masked):
+        raise UserError(f"{env.facts.task} does not know whose its pixels are", "masks are drawn in the control suite")
     return env

@@ -5,15 +5,18 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import ModuleType
+from typing import Any
 
 import mujoco
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from otflam.core import UserError
+from otflam.envs.environment import AGENT, BACKGROUND, RIVAL
 from otflam.envs.world import Quality
 
 REFERENCE_SKY = 800
@@ -22,12 +25,19 @@ KEPT_BYTES = 2**26
 """Memory for sky boxes that were shown, of which a video of small frames shows each some ten times an episode: choosing
 one again costs nothing, uploading it anew as much as drawing the frame."""
 
+SEGMENTS = (mujoco.mjtRndFlag.mjRND_SEGMENT, mujoco.mjtRndFlag.mjRND_IDCOLOR)
+"""Flags with which a scene shows the number of every geom instead of its colour."""
+
 _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
 
 def gl_backend() -> ModuleType:
     """MuJoCo's module for the backend in MUJOCO_GL, which mujoco itself reads only when it is first imported."""
     return importlib.import_module(f"mujoco.{os.environ['MUJOCO_GL']}")
+
+
+def _opengl() -> ModuleType:
+    return importlib.import_module("OpenGL.GL")  # late: it must not load before the backend
 
 
 class Renderer:
@@ -44,8 +54,9 @@ class Renderer:
         # A frame sees less than half of a sky-box face, so twice its size is already one texel per pixel.
         self.sky = REFERENCE_SKY if quality == "reference" else min(REFERENCE_SKY, 2 * size)
         self._prepare_model(quality, video)
+        self._thread = threading.current_thread()  # OpenGL belongs to one
         try:
-            self._gl = gl_backend().GLContext(self.buffer[0], self.buffer[1])
+            self._gl = self._shared() or gl_backend().GLContext(self.buffer[0], self.buffer[1])
             self._gl.make_current()
         except Exception as error:  # every backend raises its own kind
             raise UserError(
@@ -58,8 +69,8 @@ class Renderer:
         _open.add(self)
         self._context = mujoco.MjrContext(self.model, mujoco.mjtFontScale.mjFONTSCALE_100)
         self._skies: dict[Hashable, int] = {}  # what was uploaded, the longest unseen first, and OpenGL's number for it
+        self._surplus = [int(self._context.texture[self._texture])] if video else []  # shown by nobody any more
         self._room = max(KEPT_BYTES // (6 * 4 * self.sky**2 * 4 // 3), 1)  # six faces, with ever smaller copies
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(self.model, maxgeom=2000)
         if quality == "fast":
             self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
@@ -67,6 +78,11 @@ class Renderer:
         self._option, self._camera = mujoco.MjvOption(), mujoco.MjvCamera()
         self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, camera
         self._viewport = mujoco.MjrRect(0, 0, size, size)
+
+    def _shared(self) -> Any:
+        """The OpenGL of another renderer, if one is open: there a context costs nothing, and shaders are compiled."""
+        alike = (each for each in _open if (each._thread, each.buffer) == (self._thread, self.buffer))
+        return next((each._gl for each in alike), None)
 
     def _prepare_model(self, quality: Quality, video: bool) -> None:
         visual = self.model.vis
@@ -106,18 +122,45 @@ class Renderer:
             mujoco.mjr_uploadTexture(self.model, self._context, self._texture)
 
     def _new_texture(self) -> int:
-        return int(importlib.import_module("OpenGL.GL").glGenTextures(1))  # late: it must not load before the backend
+        return int(_opengl().glGenTextures(1))
 
     def place_camera(self, position: Float[np.ndarray, "3"], axes: Float[np.ndarray, "3 3"]) -> None:
         """Move the camera for the next picture; the simulator puts it back at every step."""
         self.data.cam_xpos[self._camera.fixedcamid] = position
         self.data.cam_xmat[self._camera.fixedcamid] = axes.reshape(-1)
 
-    def draw(self) -> UInt8[np.ndarray, "size size 3"]:
-        self._gl.make_current()
+    def move_camera(self, shift: Float[np.ndarray, "3"]) -> None:
+        """Move it from where it is for the next picture."""
+        self.data.cam_xpos[self._camera.fixedcamid] += shift
+
+    def draw(self, join: Callable[[mujoco.MjvScene], None] | None = None) -> UInt8[np.ndarray, "size size 3"]:
+        """A picture; `join` may add to the scene what the simulation does not know of."""
         mujoco.mjv_updateScene(
             self.model, self.data, self._option, None, self._camera, mujoco.mjtCatBit.mjCAT_ALL, self._scene
         )
+        self._own = self._scene.ngeom
+        if join is not None:
+            join(self._scene)
+        return self._read()
+
+    def mask(self) -> UInt8[np.ndarray, "size size"]:
+        """Whose the pixels of the last picture are: RIVAL is what joined the simulation."""
+        geoms = self._scene.geoms[: self._scene.ngeom]
+        owner = np.full(self._scene.ngeom + 1, BACKGROUND, np.uint8)
+        for number, geom in enumerate(geoms):
+            if geom.category == mujoco.mjtCatBit.mjCAT_DYNAMIC:
+                owner[geom.segid + 1] = AGENT if number < self._own else RIVAL
+        for flag in SEGMENTS:
+            self._scene.flags[flag] = 1
+        red, green, blue = np.moveaxis(self._read().astype(np.int32), -1, 0)
+        for flag in SEGMENTS:
+            self._scene.flags[flag] = 0
+        return owner[red + (green << 8) + (blue << 16)]
+
+    def _read(self) -> UInt8[np.ndarray, "size size 3"]:
+        """The pixels of the scene as it is."""
+        self._gl.make_current()
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)  # others may share the OpenGL
         pixels = np.empty((self.size, self.size, 3), np.uint8)
         mujoco.mjr_render(self._viewport, self._scene, self._context)
         mujoco.mjr_readPixels(pixels, None, self._viewport, self._context)
@@ -127,8 +170,11 @@ class Renderer:
         if self in _open:
             _open.remove(self)
             self._gl.make_current()
+            if textures := [*self._surplus, *self._skies.values()]:
+                _opengl().glDeleteTextures(textures)
             self._context.free()
-            self._gl.free()
+            if not any(each._gl is self._gl for each in _open):
+                self._gl.free()
 
 
 def _close_all() -> None:

@@ -26,8 +26,8 @@ logging.getLogger("absl").addFilter(lambda record: "settotalmass" not in record.
 
 
 def episode_streams(seed: int) -> tuple[np.random.SeedSequence, ...]:
-    """Independent sources of randomness for one episode: task, camera, colour, background."""
-    return tuple(np.random.SeedSequence(seed).spawn(4))
+    """Independent sources of randomness for one episode: task, camera, colour, background, rival."""
+    return tuple(np.random.SeedSequence(seed).spawn(5))
 
 
 class Simulation:

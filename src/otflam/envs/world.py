@@ -6,17 +6,22 @@ strings and imported when it is needed. Packages add their own through the entry
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import tyro
 
-from otflam.core import import_name, load_plugins, register, require_name, unknown_name
+from otflam.core import ADDED, UserError, import_name, load_plugins, register, require_name, unknown_name
 
 Difficulty = Literal["vanilla", "easy", "medium", "hard", "scale_easy_video_hard"]
 Quality = Literal["fast", "reference"]
 Split = Literal["train", "validation"]
+RivalColour = Literal["own", "same"]
+Follow = Literal["agent", "rival", "midpoint"]
+NO_RIVAL = "none"
+ALL_VIDEOS = -1
 GROUP = "otflam.worlds"
 EXPERT, RANDOM, ZERO = "expert", "random", "zero"
 """Policies that have a meaning in every world; an expert is there only if the family has one."""
@@ -40,10 +45,39 @@ class World:
     """Which of the background videos to use."""
     camera: int = 0
     """Number of the task's camera."""
+    camera_scale: float | None = field(default=None, metadata=ADDED)
+    """How much the camera moves, 0 to 1; by default as the difficulty says."""
+    colour_scale: float | None = field(default=None, metadata=ADDED)
+    """How much colours change, 0 to 1; by default as the difficulty says."""
+    videos: int | None = field(default=None, metadata=ADDED)
+    """How many background videos there are: 0 none, -1 all; by default as the difficulty says."""
+    rival: str = field(default=NO_RIVAL, metadata=ADDED)
+    """A second body in the picture, as TASK or TASK:POLICY (by default its expert), or none."""
+    rival_colour: RivalColour = field(default="own", metadata=ADDED)
+    """own gives the rival a colour of its own in every episode; same paints it like the agent."""
+    rival_noise: float = field(default=0.0, metadata=ADDED)
+    """Standard deviation of the noise added to the rival's actions."""
+    follow: Follow = field(default="agent", metadata=ADDED)
+    """Whom the camera looks at: the agent, the rival or the midpoint between them."""
 
     def __post_init__(self) -> None:
-        for kind, choices in {"difficulty": Difficulty, "quality": Quality, "split": Split}.items():
-            require_name(kind, getattr(self, kind), get_args(choices))
+        named = {"difficulty": Difficulty, "quality": Quality, "split": Split}
+        for kind, choices in (named | {"rival_colour": RivalColour, "follow": Follow}).items():
+            require_name(kind.replace("_", "-"), getattr(self, kind), get_args(choices))
+        for name in ("camera_scale", "colour_scale"):
+            scale = getattr(self, name)
+            if scale is not None and not 0 <= scale <= 1:
+                raise UserError(f"--{name.replace('_', '-')} {scale}", "give a number from 0 to 1")
+        if self.videos is not None and self.videos < ALL_VIDEOS:
+            raise UserError(f"--videos {self.videos}", "give their number, or -1 for all")
+        if not 0 <= self.rival_noise < math.inf:
+            raise UserError(f"--rival-noise {self.rival_noise}", "give a standard deviation of 0 or more")
+        if self.follow != "agent" and not self.has_rival:
+            raise UserError(f"--follow {self.follow} without a rival", "name one with --rival TASK")
+
+    @property
+    def has_rival(self) -> bool:
+        return self.rival != NO_RIVAL
 
 
 @dataclass(frozen=True)
@@ -61,6 +95,8 @@ class Family:
     """Its own policies beside random and zero: functions of the world's `Facts` and a file or None."""
     packaged: str | None = None
     """A function that gives the tasks whose expert needs no file."""
+    rivals: bool = False
+    """Whether its worlds can show a second body."""
 
 
 FAMILIES: dict[str, Family] = {}
@@ -113,5 +149,6 @@ register_world(
         simulate="otflam.envs.simulation:Simulation",
         policies={EXPERT: "otflam.envs.experts:fitting_expert"},
         packaged="otflam.envs.experts:packaged_experts",
+        rivals=True,
     )
 )

@@ -19,6 +19,7 @@ from otflam.evaluate.control import (
     CONTROL_VERSION as CONTROL_VERSION,
     EVALUATION as EVALUATION,
     STARTS_VERSION as STARTS_VERSION,
+    TOGETHER as TOGETHER,
     VALIDATION as VALIDATION,
     Stretches as Stretches,
     agent_world as agent_world,
@@ -30,13 +31,17 @@ from otflam.evaluate.control import (
 )
 from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_extractor as load_extractor
 from otflam.evaluate.names import (
+    ALIKE as ALIKE,
     ALL_ACTIONS as ALL_ACTIONS,
     BASELINE as BASELINE,
+    BODIES as BODIES,
     BODY_TRANSFER as BODY_TRANSFER,
     BOUNDS as BOUNDS,
+    CAMERAS as CAMERAS,
     CONTROL as CONTROL,
     DIGIT_TRANSFER as DIGIT_TRANSFER,
     DIGITS as DIGITS,
+    DOSES as DOSES,
     FINETUNE as FINETUNE,
     GROUNDED as GROUNDED,
     IDM as IDM,
@@ -48,10 +53,14 @@ from otflam.evaluate.names import (
     SUPERVISED as SUPERVISED,
     TASKS as TASKS,
     TUNED as TUNED,
+    UNLIKE as UNLIKE,
     UNTRAINED as UNTRAINED,
     VANILLA as VANILLA,
     WORDS as WORDS,
+    WORLDS as WORLDS,
     named as named,
+    redrawn_as as redrawn_as,
+    source_of as source_of,
     task_of as task_of,
     world_of as world_of,
 )
@@ -98,6 +107,12 @@ from otflam.evaluate.results import (
     starts_of as starts_of,
     usual as usual,
     values as values,
+)
+from otflam.evaluate.sides import (
+    SIDES_VERSION as SIDES_VERSION,
+    frame_ceilings as frame_ceilings,
+    read_sides as read_sides,
+    seen_bodies as seen_bodies,
 )
 from otflam.evaluate.stats import (
     Estimate as Estimate,

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from otflam.core import SILENT, Batch, from_json, stable_hash
-from otflam.data import Clips, Column, Store, derive
+from otflam.data import Clips, Column, Store, derive, has_distractors
 from otflam.envs import World, open_backgrounds
 from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
 from otflam.motion import MotionConfig, motion
@@ -223,7 +223,7 @@ def leakage_metrics(
     Numbers of a group count equally, whatever their units; nothing can be read where there are no distractors.
     """
     fields = store.meta.get("distractor_fields")
-    if fields is None or store.config["world"]["difficulty"] == "vanilla":
+    if fields is None or not has_distractors(store):
         return dict.fromkeys(NAMES.values(), math.nan)
     found = {}
     for group, name in NAMES.items():
@@ -241,7 +241,7 @@ def change(store: Store, index: int, group: str, stride: int) -> Float[np.ndarra
     """How a group of distractors changes over a transition."""
     first, last = store.meta["distractor_fields"][group]
     state = store.episode(index, "distractors")[:, first:last].astype(np.float64)
-    if group == "background":
+    if group == "background" and state[0, 0] >= 0:
         state = seen_background(store, int(state[0, 0]), state[:, 1].astype(int))
     return state[stride:] - state[:-stride]
 

@@ -48,41 +48,61 @@ def clips_of_other_episodes(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> In
 
 
 @torch.inference_mode()
-def reconstruction(tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500) -> dict[str, float]:
-    """Errors of redrawn motion, and statistics of the codes, over evenly spaced clips."""
-    codes = tokenizer.config.codebook.codes
-    error = shuffled = energy = total = elements = 0.0
-    place, moving = torch.zeros(tokenizer.config.grid**2, codes), torch.zeros(codes)
-    active, samples = 0.0, 0
-    still = mean_energy(tokenizer, clips, count)
-    for rows in chunks(clips, count):
-        frame, signal = tokenizer.observe(clips.gather(rows))
-        found = tokenizer.encode(signal)
+def reconstruction(
+    tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500, transfer: bool = False
+) -> dict[str, float]:
+    """Errors of redrawn motion, and statistics of the codes, over evenly spaced clips; of a `transfer` only its own."""
+    codes, chosen = tokenizer.config.codebook.codes, clips.evenly_spaced(count)
+    named, still = encoded(tokenizer, clips, chosen)
+    others = clips_of_other_episodes(clips, chosen)
+    foreign = None if others is None else named[np.searchsorted(chosen, others)]
+    error = shuffled = strange = energy = total = elements = 0.0
+    place, moving, active = torch.zeros(tokenizer.config.grid**2, codes), torch.zeros(codes), 0.0
+    for places in batched(np.arange(len(chosen))):
+        frame, signal = tokenizer.observe(clips.gather(chosen[places]))
+        found = named[places]
         error += float((tokenizer.redraw(found, frame) - signal).square().sum())
-        shuffled += float((tokenizer.redraw(found.roll(1, 0), frame) - signal).square().sum())
+        if foreign is not None:
+            strange += float((tokenizer.redraw(foreign[places], frame) - signal).square().sum())
         energy += float(signal.square().sum())
-        total += float(signal.sum())
         elements += signal.numel()
         place += count_codes(found, codes)
+        if transfer:
+            continue
+        shuffled += float((tokenizer.redraw(found.roll(1, 0), frame) - signal).square().sum())
+        total += float(signal.sum())
         active += float((code_weights(found, codes) > 0).sum())
-        samples += len(rows)
         if isinstance(tokenizer, OTF):
             moving += torch.bincount(found[moves(signal, tokenizer.config.patch, still)], minlength=codes)
-    variance = energy / elements - (total / elements) ** 2
-    return {
+    metrics = {
         "mse": error / elements,
         "nmse": error / energy,
+        "foreign_nmse": strange / energy if foreign is not None else float("nan"),
+        "bits_per_token": float(bits_per_token(place)),
+    }
+    if transfer:
+        return metrics
+    variance = energy / elements - (total / elements) ** 2
+    return metrics | {
         "r2": 1 - error / elements / variance,
         "shuffled_nmse": shuffled / energy,
-        "foreign_nmse": foreign_error(tokenizer, clips, count) / energy,
-        "bits_per_token": float(bits_per_token(place)),
         "perplexity": perplexity(place.sum(0)),
-        "active_codes": active / samples,
+        "active_codes": active / len(chosen),
         "place_information": mutual_information(place),
         "moving_perplexity": perplexity(moving) if moving.sum() else float("nan"),
         "overlap": mean_overlap(tokenizer.codebook.vectors[place.sum(0) > 0]),
         "resets": float(tokenizer.codebook.resets),
     }
+
+
+def encoded(tokenizer: MotionAutoencoder, clips: Clips, chosen: Int64[np.ndarray, " n"]) -> tuple[Tensor, float]:
+    """The codes of some clips, and the mean squared motion: the measure of what moves."""
+    named, energy = [], torch.zeros(())
+    for rows in batched(chosen):
+        _, signal = tokenizer.observe(clips.gather(rows))
+        named.append(tokenizer.encode(signal))
+        energy = energy + signal.square().mean((1, 2, 3)).sum()
+    return torch.cat(named), float(energy) / len(chosen)
 
 
 @torch.inference_mode()
@@ -133,22 +153,6 @@ def noise_energy(tokenizer: OTF) -> float:
     offsets = tokenizer.config.motion.offsets
     frames = [0.5 + NOISE * torch.randn(1, 3, side, side, generator=random) for _ in offsets]
     return float(motion(tokenizer.config.motion, frames).square().sum()) / tokenizer.config.grid**2
-
-
-def foreign_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
-    """Summed squared error of motion redrawn with the codes of another episode; not a number if there is but one.
-
-    Neighbours in the sample will not do: whether they are of one episode depends on how many episodes there are.
-    """
-    chosen = clips.evenly_spaced(count)
-    if (others := clips_of_other_episodes(clips, chosen)) is None:
-        return float("nan")
-    error = 0.0
-    for rows, other_rows in zip(batched(chosen), batched(others), strict=True):
-        frame, signal = tokenizer.observe(clips.gather(rows))
-        _, other = tokenizer.observe(clips.gather(other_rows))
-        error += float((tokenizer.redraw(tokenizer.encode(other), frame) - signal).square().sum())
-    return error
 
 
 def mean_energy(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
@@ -245,7 +249,7 @@ def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips)
     much the target moves, so the same drop is also computed on errors normalised by the energy of the motion, and the
     target's normalised error stands beside both, because a bad source error flatters every drop.
     """
-    here, there = reconstruction(tokenizer, source), reconstruction(tokenizer, target)
+    here, there = (reconstruction(tokenizer, clips, transfer=True) for clips in (source, target))
     # A model whose codes say nothing redraws as well with the codes of another episode: foreign_nmse.
     names = ("mse", "nmse", "foreign_nmse", "bits_per_token")
     return {

@@ -21,7 +21,18 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from otflam.core import SILENT, Hardware, Progress, UserError, device_of, from_json, run_jobs, stable_hash
+from otflam.core import (
+    SILENT,
+    Failure,
+    Hardware,
+    Launcher,
+    Progress,
+    UserError,
+    device_of,
+    from_json,
+    run_jobs,
+    stable_hash,
+)
 from otflam.data import Column, Store, derive, recorded_collection
 from otflam.envs import (
     Environment,
@@ -131,16 +142,19 @@ def play(
     world: World,
     seed: int,
     episodes: int,
-    workers: int,
+    jobs: Launcher | int,
     steps: int | None = None,
     progress: Progress = SILENT,
     hardware: Hardware = AUTO,
 ) -> Float64[np.ndarray, " n"]:
-    """Returns of whole episodes, in parallel."""
+    """Returns of whole episodes, in so many processes or as jobs elsewhere."""
     if episodes < 1:
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     groups = range(-(-episodes // TOGETHER))
-    found = dict(run_jobs(Player, (player, world, seed, episodes, steps, hardware), groups, workers, progress))
+    launcher = Launcher(jobs) if isinstance(jobs, int) else jobs
+    found = dict(launcher.run(Player, (player, world, seed, episodes, steps, hardware), groups, progress))
+    for problem in (each for each in found.values() if isinstance(each, Failure)):
+        raise UserError(f"{player} could not play all episodes: {problem}", "run the same command again")
     return np.array([value for group in groups for value in found[group]])
 
 

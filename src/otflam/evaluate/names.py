@@ -13,6 +13,16 @@ VANILLA = "-vanilla"
 """Ends the name of a data set whose episodes are those of another one, redrawn without distractors."""
 NOISY = "-noisy"
 """Ends the name of a task's data set whose actions are noisy: new episodes, for latent actions and policies."""
+ALIKE, UNLIKE = "-alike", "-unlike"
+BODIES = (UNLIKE, ALIKE)
+"""The same episodes with one distractor, a second body: that of the other task in colours of its own, or the agent's
+own body in its own colours."""
+CAMERAS = (ALIKE + "-midpoint", ALIKE + "-swapped")
+"""The same, with a camera that follows the midpoint between both, or the rival."""
+DOSES = ("-colour", "-camera", "-video", "-everything")
+"""The same episodes with one distractor of those that they were collected with, or with these and the rival."""
+REDRAWN = (VANILLA, *BODIES, *CAMERAS, *DOSES)
+"""How names of data sets end whose episodes are those of another."""
 
 UNTRAINED = ("expert", "random", "zero")
 """Policies that learn nothing of ours."""
@@ -38,6 +48,20 @@ TUNED = (*GROUNDED, *REFERENCES, *(name + FINETUNE for name in GROUNDED))
 USUAL_CODES = 64
 """Size of a vocabulary where a record names none."""
 
+WORLDS = {
+    "": "with distractors",
+    VANILLA: "without distractors",
+    UNLIKE: "beside another body",
+    ALIKE: "beside its like",
+    CAMERAS[0]: "beside its like, camera between them",
+    CAMERAS[1]: "beside its like, camera on the rival",
+    DOSES[0]: "changing colours",
+    DOSES[1]: "moving camera",
+    DOSES[2]: "background videos",
+    DOSES[3]: "all distractors and a rival",
+}
+"""Titles of worlds, by the end of a data set's name."""
+
 WORDS = {
     NOISY: "episodes of the expert with noise added to its actions, so that they cannot be guessed from a frame",
     VANILLA: "the same episodes redrawn without distractors",
@@ -53,14 +77,24 @@ WORDS = {
 """What the names in tables and figures mean."""
 
 
+def source_of(data: str) -> str:
+    """The data set whose episodes one has."""
+    return data.removesuffix(redrawn_as(data))
+
+
+def redrawn_as(data: str) -> str:
+    """How the name of a data set ends, if its episodes are those of another."""
+    return next((end for end in REDRAWN if data.endswith(end)), "")
+
+
 def task_of(data: str) -> str:
     """The task of a data set, whatever its world."""
-    return data.removesuffix(VANILLA).removesuffix(NOISY)
+    return source_of(data).removesuffix(NOISY)
 
 
 def world_of(data: str) -> str:
     """A data set's title."""
-    world = f"{task_of(data)}, {'without' if data.endswith(VANILLA) else 'with'} distractors"
+    world = f"{task_of(data)}, {WORLDS[redrawn_as(data)]}"
     return world if NOISY in data else f"{world}, noiseless expert"
 
 

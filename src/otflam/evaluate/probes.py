@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +27,19 @@ from scipy.stats import norm
 
 from otflam.core import Hardware, TrainConfig, UserError, device_of, read_metrics, stable_hash
 from otflam.data import Store, derive, recorded_collection
-from otflam.envs import Observation, can_simulate, make_policy, policy_rng, simulate_world
+from otflam.envs import (
+    RIVAL_ACTIONS,
+    RIVAL_STATES,
+    Actions,
+    Observation,
+    Policy,
+    can_simulate,
+    make_policy,
+    policy_rng,
+    rival_policy,
+    rival_rng,
+    simulate_world,
+)
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
 from otflam.evaluate.stats import r2_interval
 from otflam.policy import (
@@ -51,6 +64,8 @@ from otflam.policy import (
 INNOVATION_VERSION = 1
 INNOVATION = "innovation"
 CEILINGS_VERSION = 1
+Side = Literal["agent", "rival"]
+"""Whose action?"""
 
 
 def read_actions(
@@ -109,37 +124,67 @@ def mlp_guess(
     return guess, [float(row["step"]) for row in logged], [round(row["check/held_out"], 5) for row in logged]
 
 
-def innovation_column(store: Store) -> Store | None:
+class Player(NamedTuple):
+    """Whose actions are meant, and all that decided them."""
+
+    actions: str
+    """The column of what was executed."""
+    states: str
+    noise: float
+    bounds: Actions
+    policy: Callable[[str], Policy]
+    """By the name that an episode has for it."""
+    rng: Callable[[int], np.random.Generator]
+    """By the episode's seed."""
+    column: str
+    """How innovations are called."""
+
+
+def player_of(store: Store, side: Side) -> Player:
+    """The agent of a data set, or its rival."""
+    collected = recorded_collection(store)
+    world = collected.world
+    if side == "rival":
+        simulation = simulate_world(world.rival.partition(":")[0])
+        policy = rival_policy(world.rival, simulation)
+        facts = (RIVAL_ACTIONS, RIVAL_STATES, world.rival_noise, simulation.facts.actions, lambda name: policy)
+        return Player(*facts, rival_rng, f"rival_{INNOVATION}")
+    simulation = simulate_world(world.task)
+    policies = cache(lambda name: make_policy(name, simulation, collected.expert))
+    return Player(ACTIONS, "states", collected.noise, simulation.facts.actions, policies, policy_rng, INNOVATION)
+
+
+def innovation_column(store: Store, side: Side = "agent") -> Store | None:
     """The innovation of every executed action, beside the data.
 
     None where nothing was left to chance, where actions are discrete (which have no expectation), and where policies
     need pictures.
     """
-    collected = recorded_collection(store)
-    if not collected.noise or "action_choices" in store.meta or not can_simulate(collected.world.task):
+    if "action_choices" in store.meta or not can_simulate(recorded_collection(store).world.task):
         return None
-    simulation = simulate_world(collected.world.task)
-    bounds = simulation.facts.actions
-    low, high = bounds.low.astype(np.float64), bounds.high.astype(np.float64)
+    player = player_of(store, side)
+    if not player.noise:
+        return None
+    low, high = player.bounds.low.astype(np.float64), player.bounds.high.astype(np.float64)
 
     def compute(index: int) -> np.ndarray:
-        policy = make_policy(store.episodes[index]["policy"], simulation, collected.expert)
-        states, rng = store.episode(index, "states"), policy_rng(store.episodes[index]["seed"])
+        known = store.episodes[index]
+        policy, rng = player.policy(known["policy"]), player.rng(known["seed"])
         choices, noise = [], []
-        for step, state in enumerate(states):  # in the order in which the rollout drew them
+        for step, state in enumerate(store.episode(index, player.states)):  # in the order in which they were drawn
             choices.append(np.asarray(policy.act(Observation(None, state, step), rng), np.float32))
             noise.append(rng.standard_normal(choices[-1].shape, np.float32))
-        wanted = np.clip(np.stack(choices) + collected.noise * np.stack(noise), bounds.low, bounds.high)
-        actions = store.episode(index, "actions")
+        wanted = np.clip(np.stack(choices) + player.noise * np.stack(noise), player.bounds.low, player.bounds.high)
+        actions = store.episode(index, player.actions)
         if not np.array_equal(wanted.astype(np.float32), actions):
             raise UserError(
-                f"{store.path}: the actions of episode {index} are not those of its policy and seed",
+                f"{store.path}: the {player.actions} of episode {index} are not those of its policy and seed",
                 "collect the data set with this version, or give the expert it was collected with",
             )
-        return (actions - expected_clip(np.stack(choices), collected.noise, low, high)).astype(np.float32)
+        return (actions - expected_clip(np.stack(choices), player.noise, low, high)).astype(np.float32)
 
     key = stable_hash([INNOVATION, INNOVATION_VERSION])
-    return derive(store, INNOVATION, key, store.columns["actions"], compute)
+    return derive(store, player.column, key, store.columns[player.actions], compute)
 
 
 def expected_clip(

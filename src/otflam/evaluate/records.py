@@ -27,7 +27,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "stages": (dict,),
 }
 """What every record has; further fields, such as labels or codes, are texts or numbers."""
-LISTS = re.compile(r"returns$|_interval$|^curve_|^decoder_(steps|mse)$|^start_(zero|expert)$|^episode_mse$")
+LISTS = re.compile(r"returns$|_interval$|^curve_|^decoder_(steps|mse)$|^start_(zero|expert)$|^episode_mse$|_errors$")
 """Metrics that are lists; all others are numbers."""
 LARGEST_METRIC = 1e100
 """Beyond any measurement, and its square is still a number."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy  # loads its parts when they are first used: that of distributions takes nearly as long as torch
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ def estimate(values: Sequence[float], comparisons: int = 1) -> Estimate:
     if count < 2:
         return Estimate(mean, math.inf, count)
     deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    return Estimate(mean, float(stats.t.ppf(1 - 0.025 / comparisons, count - 1)) * deviation / math.sqrt(count), count)
+    return Estimate(
+        mean, float(scipy.stats.t.ppf(1 - 0.025 / comparisons, count - 1)) * deviation / math.sqrt(count), count
+    )
 
 
 POOLED = 0.75
@@ -52,14 +54,16 @@ def paired(groups: Sequence[Sequence[float]], comparisons: int = 1) -> Estimate:
         return Estimate(mean, math.inf, seeds)
     between = sum(len(group) * (group.mean() - mean) ** 2 for group in table) / (seeds - 1)
     within = sum(((group - group.mean()) ** 2).sum() for group in table) / (count - seeds)
-    alike = between <= within * stats.f.ppf(POOLED, seeds - 1, count - seeds)
+    alike = between <= within * scipy.stats.f.ppf(POOLED, seeds - 1, count - seeds)
     variance, free = (float(everything.var(ddof=1)), count - 1) if alike else (float(between), seeds - 1)
-    return Estimate(mean, float(stats.t.ppf(1 - 0.025 / comparisons, free)) * math.sqrt(variance / count), seeds)
+    return Estimate(mean, float(scipy.stats.t.ppf(1 - 0.025 / comparisons, free)) * math.sqrt(variance / count), seeds)
 
 
 def interquartile_mean(values: Sequence[float] | np.ndarray) -> float:
     """Mean of the middle half: episodes that went wrong or unusually well do not decide it."""
-    return float(stats.trim_mean(np.asarray(values, np.float64), 0.25))
+    cut = len(values) // 4
+    ordered = np.partition(np.asarray(values, np.float64), (cut, len(values) - cut - 1))
+    return float(ordered[cut : len(values) - cut].mean())
 
 
 def rms_deviation(groups: Sequence[Sequence[float]]) -> float:

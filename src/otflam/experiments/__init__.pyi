@@ -8,6 +8,7 @@ from otflam.experiments.campaign.run import (
 from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_cells as run_cells
 from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
+from otflam.experiments.machines import MACHINES as MACHINES, Accelerated as Accelerated, plan_work as plan_work
 from otflam.experiments.studies import (
     STUDIES as STUDIES,
     draw_predictions_of as draw_predictions_of,

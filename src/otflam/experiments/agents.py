@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core import learning_curve, read_release, retry_busy, stable_hash, to_json, training_seconds, versions
+from otflam.envs import level_of
 from otflam.evaluate import (
     CONTROL_VERSION,
     EVALUATION,
@@ -78,7 +79,16 @@ VOCABULARIES = (16, 32, 0, 128)
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """The jobs of an experiment."""
-    return {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}[experiment](preset)
+    plans = {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}
+    return (plans | {"ambiguity": plan_ambiguity})[experiment](preset)
+
+
+def plan_ambiguity(preset: Preset) -> list[Job]:
+    """Beside a rival, and with one distractor at a time: floors and ceilings, the labels alone, the main methods."""
+    worlds = [data + end for end in (names.UNLIKE, names.ALIKE, *names.DOSES) for data in distracting(preset)]
+    jobs = [Job(name, data, 0, seed) for data, name, seed in itertools.product(worlds, names.BOUNDS, SEEDS)]
+    rows = (*names.REFERENCES, *names.GROUNDED)
+    return jobs + [Job(*each) for each in itertools.product(rows, worlds, preset.compared[-1:], SEEDS)]
 
 
 def plan_supervision(preset: Preset) -> list[Job]:
@@ -168,7 +178,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     metrics = dict(return_metrics(play_on(player, world, seed, episodes, 1)))
     metrics |= start_metrics(player, stretches_of(lab, job.data), preset.hardware)
     if isinstance(player, Path):
-        if world.difficulty != "vanilla":
+        if level_of(world).videos:
             other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW_BACKGROUNDS_EVERY)
             metrics["return_new_backgrounds"] = return_metrics(play_on(player, other, seed, few, 1))["return_mean"]
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
@@ -209,4 +219,5 @@ def cell(lab: Lab, job: Job) -> Cell:
     (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
     played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
     measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
-    return lab.cell("control", job, facts | played, measured, extra)
+    experiment = "control" if names.redrawn_as(job.data) in ("", names.VANILLA) else "rivalry"
+    return lab.cell(experiment, job, facts | played, measured, extra)

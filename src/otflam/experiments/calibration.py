@@ -14,10 +14,10 @@ from typing import Any
 
 from otflam.core import Hardware, Progress, TrainConfig, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
-from otflam.evaluate import BASELINE, CONTROL, EVALUATION, play
+from otflam.evaluate import BASELINE, CONTROL, EVALUATION, TOGETHER, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import Lab, collection_of
-from otflam.lam import METHODS, label_store, store_features, train_lam
+from otflam.lam import LAM, METHODS, label_store, store_features, train_lam
 from otflam.policy import AgentPlan, train_agent
 from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
@@ -41,6 +41,8 @@ class Cost:
     """Bytes on disk per unit."""
     each: float | int = 0
     """Bytes on disk for each piece, however long it takes."""
+    frames: float | int = 0
+    """Frames read per unit."""
 
 
 class Calibration:
@@ -83,7 +85,7 @@ class Calibration:
         if what == "of frames":
             training, frames = self.preset.frame_training, self.preset.frame_tokenizer
             return self._trained(
-                "tokenizer of frames", training, lambda *a: train_frame_tokenizer(self.store, TRAINED, frames, *a)
+                "tokenizer of frames", training, lambda *a: train_frame_tokenizer(self.store, TRAINED, frames, *a), 1
             )
         digits = what.endswith("(digits)")
         config = self.preset.digit_tokenizer if digits else self.preset.tokenizer
@@ -92,7 +94,10 @@ class Calibration:
         if digits:
             self.cost("draw digits")
         store = Store(self.folder / "digits") if digits else self.store
-        return self._trained(f"tokenizer {what}", training, lambda *a: train_tokenizer(store, TRAINED, config, *a))
+        offsets = len(config.motion.offsets)
+        return self._trained(
+            f"tokenizer {what}", training, lambda *a: train_tokenizer(store, TRAINED, config, *a), offsets
+        )
 
     def _lam(self, method: str) -> Cost:
         config, training, base = self.preset.lam[method], self.preset.lam_training[method], None
@@ -104,8 +109,8 @@ class Calibration:
         dino = lams.backbone_for(self.lab, lams.Job(method, ""))
         online, parts = dino is not None and not self.preset.featured, (TRAINED, HELD_OUT)
 
-        def train(short: TrainConfig, hardware: Hardware, out: Path, timer: Progress) -> None:
-            train_lam(method, self.store, parts, config, short, hardware, out, base, dino, online, timer)
+        def train(short: TrainConfig, hardware: Hardware, out: Path, timer: Progress) -> LAM:
+            return train_lam(method, self.store, parts, config, short, hardware, out, base, dino, online, timer)
 
         return self._trained(f"lam {method}", training, train)
 
@@ -115,13 +120,13 @@ class Calibration:
             return Cost(0.0)
         column = store_features(self.store, dino, HELD_OUT)
         rows = len(HELD_OUT) * EPISODE_STEPS
-        return Cost((time.perf_counter() - began) / rows, folder_bytes(column.path) / rows)
+        return Cost((time.perf_counter() - began) / rows, folder_bytes(column.path) / rows, frames=1)
 
     def _latents(self, method: str) -> Cost:
         self.cost(f"lam {method}")
         dino, began = lams.backbone_for(self.lab, lams.Job(method, "")), time.perf_counter()
         column = label_store(self.store, self.folder / f"lam {method}", dino, [UNUSED_EPISODE])
-        return Cost((time.perf_counter() - began) / EPISODE_STEPS, folder_bytes(column.path) / EPISODE_STEPS)
+        return Cost((time.perf_counter() - began) / EPISODE_STEPS, folder_bytes(column.path) / EPISODE_STEPS, frames=1)
 
     def _clone(self, rest: str) -> Cost:
         """A whole agent: what its clone and its decoder cost."""
@@ -134,7 +139,8 @@ class Calibration:
         task = AgentPlan(self.store, 1, config, self.preset.hardware, out, progress=timer)
         train_agent(task, self.folder / f"lam {BASELINE}", None, "decode")
         self.costs["decoder"] = Cost(timer.seconds("decoder"), 0.0, folder_bytes(out / "decoder"))
-        return Cost(timer.seconds("clone") * scale, 0.0, folder_bytes(out / "clone"))
+        read = self.preset.policy.clone.batch * config.actor.frames
+        return Cost(timer.seconds("clone") * scale, 0.0, folder_bytes(out / "clone"), read)
 
     def _decoder(self, rest: str) -> Cost:
         self.cost("clone")
@@ -143,18 +149,23 @@ class Calibration:
     def _play(self, rest: str) -> Cost:
         self.cost("clone")
         world, spent = recorded_collection(self.store).world, []
-        play(self.folder / "agent", world, EVALUATION, 1, 1, 1)  # opens the world, which the next ones find open
+        agent = self.folder / "agent"
+        play(agent, world, EVALUATION, TOGETHER, 1, 1)  # opens the worlds, which the next ones find open
         for steps in PLAYED_STEPS:
             began = time.perf_counter()
-            play(self.folder / "agent", world, EVALUATION, 1, 1, steps)
+            play(agent, world, EVALUATION, TOGETHER, 1, steps)
             spent.append(time.perf_counter() - began)
-        return Cost((spent[1] - spent[0]) / (PLAYED_STEPS[1] - PLAYED_STEPS[0]))
+        return Cost((spent[1] - spent[0]) / (PLAYED_STEPS[1] - PLAYED_STEPS[0]) / TOGETHER)
 
-    def _trained(self, kind: str, training: TrainConfig, train: Callable[..., Any]) -> Cost:
-        """The cost of a step of a training, which is given its settings and what to call."""
+    def _trained(self, kind: str, training: TrainConfig, train: Callable[..., Any], frames: int = 0) -> Cost:
+        """The cost of a step of a training, which is given its settings and what to call.
+
+        A sample has so many frames, if the model itself does not say which.
+        """
         timer, out = StepTimer(), self.folder / kind
-        train(shorten(training), self.preset.hardware, out, timer)
-        return Cost(timer.seconds() * training.batch / timed(training.batch), 0.0, folder_bytes(out))
+        model = train(shorten(training), self.preset.hardware, out, timer)
+        seconds = timer.seconds() * training.batch / timed(training.batch)
+        return Cost(seconds, 0.0, folder_bytes(out), training.batch * (frames or len(model.training_offsets)))
 
 
 class StepTimer(Progress):

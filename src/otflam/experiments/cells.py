@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
-from otflam.core import Cluster, Progress, UserError, default_workers, run_jobs, submit_jobs, use_one_thread
-from otflam.evaluate import VANILLA, Cell, find_record, write_record
-from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
+from otflam.core import Launcher, Progress, UserError, default_workers, use_one_thread
+from otflam.evaluate import Cell, find_record, redrawn_as, write_record
+from otflam.experiments import agents, alignments, ambiguities, innovations, lams, tokenizers, tuning
 from otflam.experiments.datasets import Lab, prepare_data
 
 KINDS: dict[str, ModuleType] = {
@@ -20,6 +19,7 @@ KINDS: dict[str, ModuleType] = {
     "lams": lams,
     "alignments": alignments,
     "innovations": innovations,
+    "ambiguities": ambiguities,
     "tuning": tuning,
     "agents": agents,
 }
@@ -53,10 +53,7 @@ class Site:
 
     lab: Lab
     records: Path
-    workers: int = field(default_factory=default_workers)
-    launcher: Literal["local", "slurm", "submitit"] = "local"
-    """Processes of this machine, jobs of a cluster, or jobs of submitit on this machine."""
-    cluster: Cluster = field(default_factory=Cluster)
+    jobs: Launcher = field(default_factory=Launcher)
 
     def missing(self, plan: list[PlannedCell]) -> list[int]:
         """Cells without a valid record; where a cell's data are missing one cannot know."""
@@ -74,15 +71,6 @@ class Site:
         except UserError:
             return False
 
-    def launch(self, make_worker: Callable[..., Any], arguments: tuple, jobs: list[int]) -> Iterator[tuple[int, Any]]:
-        """Work jobs off, here or on a cluster."""
-        if self.launcher == "local":
-            return run_jobs(make_worker, arguments, jobs, self.workers)
-        executor = "slurm" if self.launcher == "slurm" else "local"
-        return submit_jobs(
-            make_worker, arguments, jobs, self.workers, self.cluster, self.lab.root / "jobs", executor=executor
-        )
-
 
 def run_cells(site: Site, plan: list[PlannedCell], command: str, progress: Progress) -> dict[str, str]:
     """Work off the cells that have no valid record yet; those that fail come back with what went wrong."""
@@ -90,7 +78,7 @@ def run_cells(site: Site, plan: list[PlannedCell], command: str, progress: Progr
     missing = site.missing(plan)
     progress.part("", "cells").start(len(plan) - len(missing), len(plan))
     failed, began = {}, time.monotonic()
-    for number, problem in site.launch(Worker, (site, plan, command), missing):
+    for number, problem in site.jobs.run(Worker, (site, plan, command), missing):
         name = str(plan[number].job)
         if problem is not None:
             failed[name] = problem
@@ -113,14 +101,14 @@ def check_failures(failed: dict[str, str]) -> None:
 def prepare(site: Site, plan: list[PlannedCell], progress: Progress) -> None:
     """Make the data sets that are missing."""
     names = list(dict.fromkeys(name for planned in plan for name in planned.needs))
-    if site.launcher == "local":
+    if site.jobs.launcher == "local":
         for name in names:
-            prepare_data(site.lab, name, site.workers, progress.part(f"data {name}", "frames"))
+            prepare_data(site.lab, name, site.jobs.parallel, progress.part(f"data {name}", "frames"))
         return
     away = [name for name in names if not site.lab.has(name)]
     for redrawn in (False, True):  # what is redrawn needs its source first
-        now = [name for name in away if name.endswith(VANILLA) == redrawn]
-        for number, problem in site.launch(Preparer, (site, now), list(range(len(now)))):
+        now = [name for name in away if bool(redrawn_as(name)) == redrawn]
+        for number, problem in site.jobs.run(Preparer, (site, now), list(range(len(now)))):
             if problem is not None:
                 raise UserError(f"data set {now[number]} failed: {problem}", "run the same command again")
 

@@ -9,8 +9,21 @@ from typing import Any
 
 from otflam.core import SILENT, Progress
 from otflam.data import Collection, Store, collect_episodes, make_moving_mnist, recorded_collection, render
-from otflam.envs import World
-from otflam.evaluate import CONTROL, DIGITS, NOISY, VANILLA, Cell
+from otflam.envs import World, level_of
+from otflam.evaluate import (
+    ALIKE,
+    CAMERAS,
+    CONTROL,
+    DIGITS,
+    DOSES,
+    NOISY,
+    UNLIKE,
+    VANILLA,
+    Cell,
+    redrawn_as,
+    source_of,
+    task_of,
+)
 from otflam.presets import Preset
 
 
@@ -54,11 +67,30 @@ def prepare_data(lab: Lab, name: str, workers: int, progress: Progress = SILENT)
     if name in DIGITS:
         split = "train" if name == "mnist-train" else "transfer"
         return make_moving_mnist(dataclasses.replace(lab.preset.mnist, split=split), out)
-    if name.endswith(VANILLA):
-        source = prepare_data(lab, name.removesuffix(VANILLA), workers, progress)
-        world = dataclasses.replace(recorded_collection(source).world, difficulty="vanilla")
+    if end := redrawn_as(name):
+        source = prepare_data(lab, source_of(name), workers, progress)
+        world = dataclasses.replace(recorded_collection(source).world, **redrawn_world(lab.preset, name, end))
         return render(source, world, out, workers, progress)
     return collect_episodes(collection_of(lab.preset, name), out, workers, progress)
+
+
+def redrawn_world(preset: Preset, name: str, end: str) -> dict[str, Any]:
+    """What is otherwise in the world of a redrawn data set."""
+    usual, task = level_of(preset.collection.world), task_of(name)
+    other = next(each for each in CONTROL if each != task)
+    alike = {"rival": task, "rival_colour": "same", "rival_noise": preset.noise}
+    unlike = {"rival": other, "rival_noise": preset.noise}
+    changes: dict[str, dict[str, Any]] = {
+        VANILLA: {},
+        UNLIKE: unlike,
+        ALIKE: alike,
+        CAMERAS[0]: alike | {"follow": "midpoint"},
+        CAMERAS[1]: alike | {"follow": "rival"},
+        DOSES[0]: {"colour_scale": usual.colour},
+        DOSES[1]: {"camera_scale": usual.camera},
+        DOSES[2]: {"videos": usual.videos},
+    }
+    return unlike if end == DOSES[3] else {"difficulty": "vanilla", **changes[end]}
 
 
 def collection_of(preset: Preset, name: str) -> Collection:

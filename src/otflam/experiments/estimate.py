@@ -41,43 +41,80 @@ class Piece:
     """Steps, frames or probes."""
 
 
-def estimate_work(site: Site, plan: list[PlannedCell], progress: Progress) -> Iterator[str]:
-    """Lines that tell what is missing, its time and its disk."""
+@dataclass(frozen=True)
+class Work:
+    """What is missing of a plan, and what a few steps of each of its kinds cost on one core here."""
+
+    cells: int
+    missing: int
+    away: tuple[str, ...]
+    """Data sets that are not here yet."""
+    pieces: tuple[Piece, ...]
+    costs: dict[str, Cost]
+    unknown: dict[str, str]
+    """Kinds whose cost nobody knows, and why."""
+
+    @property
+    def kinds(self) -> list[str]:
+        return list(dict.fromkeys(piece.kind for piece in self.pieces))
+
+    def alike(self, kind: str) -> list[Piece]:
+        return [piece for piece in self.pieces if piece.kind == kind]
+
+    def told(self) -> Iterator[str]:
+        """What comes before any table of costs."""
+        yield f"{self.cells} cells, {self.cells - self.missing} recorded, {self.missing} to do"
+        if self.away:
+            yield f"not here yet: {', '.join(self.away)}; records of them count as missing until they are made"
+        for kind, problem in self.unknown.items():
+            yield f"{kind}: unknown, for {problem}"
+
+
+def measure_work(site: Site, plan: list[PlannedCell], progress: Progress) -> Work:
+    """Find out what is missing, and time and weigh every kind of it."""
     missing = [plan[number] for number in site.missing(plan)]
-    yield f"{len(plan)} cells, {len(plan) - len(missing)} recorded, {len(missing)} to do"
-    if away := {name for planned in missing for name in planned.needs if not site.lab.has(name)}:
-        yield f"not here yet: {', '.join(sorted(away))}; records of them count as missing until they are made"
-    if not missing:
-        return
+    away = {name for planned in missing for name in planned.needs if not site.lab.has(name)}
     pieces = dict.fromkeys(piece for planned in missing for piece in pieces_of(site.lab, planned))
-    kinds = list(dict.fromkeys(piece.kind for piece in pieces))
-    costs: dict[str, Cost | None] = {}
+    work = Work(len(plan), len(missing), tuple(sorted(away)), tuple(pieces), {}, {})
     with tempfile.TemporaryDirectory() as folder:
         calibration = Calibration(Path(folder), site.lab)
-        for number, kind in enumerate(kinds):
+        for number, kind in enumerate(work.kinds):
             try:
-                costs[kind] = Cost(PROBE_SECONDS) if kind == "probes" else calibration.cost(kind)
+                work.costs[kind] = Cost(PROBE_SECONDS) if kind == "probes" else calibration.cost(kind)
             except UserError as error:
-                costs[kind] = None
-                yield f"{kind}: unknown, for {error}"
-            progress.reach(number + 1, len(kinds))
+                work.unknown[kind] = str(error)
+            progress.reach(number + 1, len(work.kinds))
+    return work
+
+
+def estimate_work(site: Site, plan: list[PlannedCell], progress: Progress) -> Iterator[str]:
+    """Lines that tell what is missing, its time and its disk."""
+    work = measure_work(site, plan, progress)
+    yield from work.told()
+    if not work.missing:
+        return
     yield f"{'part':28} {'times':>6} {'amount':>14} {'hours':>8} {'GB':>8}"
     hours, disk = defaultdict[str, float](float), defaultdict[str, float](float)
-    for kind in kinds:
-        alike = [piece for piece in pieces if piece.kind == kind]
-        amount, cost = sum(piece.amount for piece in alike), costs[kind]
+    for kind in work.kinds:
+        alike, cost = work.alike(kind), work.costs.get(kind)
+        amount = sum(piece.amount for piece in alike)
         if cost is not None:
             hours[kind] = cost.seconds * amount / 3600
             disk[kind] = (cost.per_unit * amount + cost.each * len(alike)) / 1e9
         columns = f"{hours[kind]:8.2f} {disk[kind]:8.2f}" if cost is not None else f"{'?':>8} {'?':>8}"
         yield f"{kind:28} {len(alike):6} {amount:14,.0f} {columns}"
-    cores = sum(spent for kind, spent in hours.items() if kind.partition(" ")[0] in ON_CORES)
-    total = sum(hours.values())
+    cores = sum(spent for kind, spent in hours.items() if on_cores(kind))
+    total, parallel = sum(hours.values()), site.jobs.parallel
     yield (
         f"about {total - cores:,.1f} hours of one core, or of a GPU at its own speed, for networks, and {cores:,.1f} "
-        f"of one core for pictures and physics; {total / site.workers:,.1f} in all with {site.workers} at a time that "
+        f"of one core for pictures and physics; {total / parallel:,.1f} in all with {parallel} at a time that "
         f"do not slow each other, and {sum(disk.values()):,.1f} GB"
     )
+
+
+def on_cores(kind: str) -> bool:
+    """Whether a kind of work stays with the processor."""
+    return kind.partition(" ")[0] in ON_CORES
 
 
 def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from otflam.core import TrainConfig, UserError, read_json, retry_busy, stable_hash, to_json, training_seconds, versions
 from otflam.data import Store, split_episodes
-from otflam.evaluate import BASELINE, CONTROL, NOISY, Cell
+from otflam.evaluate import BASELINE, CONTROL, NOISY, VANILLA, Cell, redrawn_as
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, load_lam, low_level, train_lam
@@ -26,7 +26,12 @@ COMPARED = (BASELINE,)
 
 def methods(preset: Preset) -> list[str]:
     """The methods that are compared."""
-    return [name for name in preset.lam if name not in low_level()]
+    return [name for name in preset.lam if name not in low_level() and not METHODS[name].varies]
+
+
+def variants(preset: Preset) -> list[str]:
+    """Methods that vary others; only the study of shapes has them."""
+    return [name for name in preset.lam if METHODS[name].varies]
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Job:
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds, every = distracting(preset), preset.lam
+    worlds, every = distracting(preset), [name for name in preset.lam if not METHODS[name].varies]
     jobs = [Job(method, data) for data in worlds for method in every]
     # The others are a control.
     jobs += [Job(method, data) for data in redrawn(preset) for method in every if not METHODS[method].costly]
@@ -58,8 +63,12 @@ def needs(job: Job) -> list[str]:
 
 
 def vocabulary(job: Job) -> str:
-    """The data set that a job's tokenizer was learned on: the expert's, with which its results are recorded."""
-    return job.data.replace(NOISY, "")
+    """The data set that a job's tokenizer was learned on: the expert's, with which its results are recorded.
+
+    In worlds of a single distractor or with a rival it is the job's own: that of the expert would be drawn for nothing
+    else.
+    """
+    return job.data.replace(NOISY, "") if redrawn_as(job.data) in ("", VANILLA) else job.data
 
 
 def tokenizer_of(preset: Preset, job: Job) -> TokenizerConfig:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from otflam.core import Progress, UserError, read_release, use_one_thread
+from otflam.core import Launcher, Progress, UserError, read_release, use_one_thread
 from otflam.data import Clips, Store
-from otflam.evaluate import BASELINE, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES, read_records
-from otflam.experiments import tokenizers
+from otflam.evaluate import (
+    BASELINE,
+    BODIES,
+    BOUNDS,
+    CONTROL,
+    DIGITS,
+    GROUNDED,
+    OURS,
+    REFERENCES,
+    names,
+    read_records,
+    redrawn_as,
+)
+from otflam.experiments import lams, tokenizers
+from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.cells import KINDS, PlannedCell, Site, check_failures, run_cells
-from otflam.experiments.datasets import Lab, distracting
+from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.lam import LAM_KIND, Backbone, load_lam
 from otflam.presets import Preset
 from otflam.report import (
@@ -66,9 +80,33 @@ def plan_pictures(preset: Preset) -> list[PlannedCell]:
     ]
 
 
+def plan_shapes(preset: Preset) -> list[PlannedCell]:
+    """Variants that learn more in a second than what they vary: healthy, and what do their latents know?"""
+    noisy, plain, variants = distracting(preset), redrawn(preset), lams.variants(preset)
+    models = [PlannedCell("lams", lams.Job(name, data)) for data in (*noisy, *plain) for name in variants]
+    # With distractors no latent knows anything of innovations, without them actions follow from states.
+    read = itertools.product([("alignments", noisy), ("innovations", plain)], variants, preset.compared, SEEDS)
+    return models + [
+        PlannedCell(kind, Job(name, data, labels, seed))
+        for (kind, worlds), name, labels, seed in read
+        for data in worlds
+    ]
+
+
+def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
+    """Who plays beside a rival after what latents know of both."""
+    read, played = every("ambiguities", "ambiguity")(preset), every("agents", "ambiguity")(preset)
+    first = [planned for planned in read + played if redrawn_as(planned.job.data) in BODIES]
+    return list(dict.fromkeys([*first, *read, *played]))
+
+
+APART = ("ambiguity", "shapes")
+"""Studies of other worlds and methods than the paper's."""
+
+
 def plan_all(preset: Preset) -> list[PlannedCell]:
     """Everything once, the cheap and telling first."""
-    studies = [study for name, study in STUDIES.items() if name != "all"]
+    studies = [study for name, study in STUDIES.items() if name not in ("all", *APART)]
     return list(dict.fromkeys(planned for study in studies for planned in study.plan(preset)))
 
 
@@ -82,8 +120,11 @@ def plan_demo(preset: Preset) -> list[PlannedCell]:
         for planned in every("agents", "control")(preset)
         if planned.job.data == data and planned.job.seed == 0 and planned.job.labels in (0, first)
     ]
-    wanted = {OURS[0], BASELINE, *REFERENCES, *BOUNDS}
-    return words + [planned for planned in models + played if planned.job.method in wanted]
+    ours, baseline = ([planned for planned in models if planned.job.method == name] for name in (OURS[0], BASELINE))
+    agents = [each for each in played if each.job.method in (OURS[0], BASELINE, *REFERENCES, *BOUNDS)]
+    # The longest first and the shortest last, so that at the end no core waits long for the other.
+    turn = {names.IDM: 0, **dict.fromkeys(names.UNTRAINED, 2)}
+    return ours + words + baseline + sorted(agents, key=lambda planned: turn.get(planned.job.method, 1))
 
 
 def draw_pictures(lab: Lab) -> Iterator[Path]:
@@ -139,6 +180,10 @@ STUDIES = {
     "innovation": Study(
         "what latents know that no state could tell, beside true ceilings (ours)", every("innovations", "innovation")
     ),
+    "ambiguity": Study(
+        "whose action? both of two bodies' actions read from latents, and one distractor at a time (ours)",
+        plan_ambiguity,
+    ),
     "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", every("tuning", "tuning")),
     "baselines": Study(
         "returns of all methods and references (Table full_baseline, figure combined_result)",
@@ -149,14 +194,15 @@ STUDIES = {
         "returns against the size of the vocabulary (Table full_ksweep)", every("agents", "vocabulary")
     ),
     "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
-    "all": Study("all of these", plan_all, draw_pictures),
+    "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
+    "all": Study("all of the paper's, and what belongs to them: not ambiguity and shapes", plan_all, draw_pictures),
 }
 
 
 def run_demo(out: Path, preset: Preset, workers: int, progress: Progress) -> Iterator[str]:
     """Run the demo, with a line for each result: data, vocabulary, its transfer, latent actions, agents, the page."""
     lab, plan, records = Lab(out, preset), plan_demo(preset), out / "records"
-    failed = run_cells(Site(lab, records, workers), plan, f"otflam demo --preset {preset.name}", progress)
+    failed = run_cells(Site(lab, records, Launcher(workers)), plan, f"otflam demo --preset {preset.name}", progress)
     for name in dict.fromkeys(name for planned in plan for name in planned.needs):
         store = lab.store(name)
         returns = [episode["return"] for episode in store.episodes]

@@ -16,6 +16,8 @@ from otflam.lam.label import (
     LATENTS as LATENTS,
     derive_with as derive_with,
     export_latents as export_latents,
+    has_base as has_base,
+    label_base as label_base,
     label_store as label_store,
 )
 from otflam.lam.method import (

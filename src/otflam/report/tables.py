@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from otflam.core import require_name, write_text
-from otflam.report import tables_models, tables_returns
+from otflam.report import sides, tables_models, tables_returns
 from otflam.report.published import SCALE
 
 SEEDS = "±: half of the 95 % interval over seeds (Student's t)."
@@ -225,6 +225,32 @@ TABLES = {
         f"are at as many labelled trajectories, of its sweep from 16 to 128. {SCALE}",
         "supervision",
         tables_returns.supervision_table,
+    ),
+    "ambiguity": TableSpec(
+        "Whose action do latents name?",
+        "Rows: latents of one model of each method in pictures of two bodies. R² of the executed actions of each, and "
+        "of what no state could have told of them, read by a linear probe with so many labelled episodes of that side, "
+        "on held-out ones; beside what a network reads from frames with all labels (% of frames: innovation R² as a "
+        "share of it), the controls, and how much of the picture moves with each body. ±: half of the 95 % interval "
+        "over draws of labels (Student's t); of differences over the same held-out episodes.",
+        "ambiguity",
+        sides.ambiguity_table,
+        {"Difference from LAPO-256 with the same labels; below 0 is better": sides.paired_sides_table},
+    ),
+    "doses": TableSpec(
+        "Which distractor costs how much?",
+        "Rows: latents of one model of each method. R² of the agent's executed actions, read by a linear probe with so "
+        "many labelled episodes, on the same episodes drawn with one distractor at a time. ±: half of the 95 % "
+        "interval over draws of labels (Student's t).",
+        "ambiguity",
+        sides.doses_table,
+    ),
+    "rivalry": TableSpec(
+        "What do agents earn beside a rival?",
+        f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} % of expert: of its return "
+        "in the same world. From starts: of stretches from recorded states, doing nothing is 0 %, the expert 100 %.",
+        "ambiguity",
+        sides.rivalry_table,
     ),
 }
 LISTS: dict[str, Build] = {

@@ -25,6 +25,7 @@ from otflam.evaluate import (
     usual,
 )
 from otflam.report.claims import Status, Verdict, judge_codes, judge_latents, side, signed, unmeasured
+from otflam.report.claims_sides import judge_sides
 from otflam.report.published import BASELINES
 
 RIVALS = (BASELINE, LABELS_ONLY)
@@ -120,7 +121,12 @@ def percent(share: Earned) -> str:
     return f"{share.times(100.0).text(0)} %"
 
 
-JUDGES = {"Motion codes": judge_codes, "Latent actions": judge_latents, "Control": judge_control}
+JUDGES = {
+    "Motion codes": judge_codes,
+    "Latent actions": judge_latents,
+    "Whose action?": judge_sides,
+    "Control": judge_control,
+}
 """Who judges what, in the order of the report."""
 
 

@@ -158,16 +158,24 @@ def collapse_warning(tokenizer: MotionAutoencoder, rows: list[dict[str, float]])
     )
 
 
-def encode_store(store: Store, folder: Path, progress: Progress = SILENT) -> Store:
-    """The column of codes that a trained tokenizer gives a data set: one for every patch.
+def encode_store(
+    store: Store, folder: Path, progress: Progress = SILENT, episodes: Sequence[int] | None = None
+) -> Store:
+    """The column of codes that a trained tokenizer gives a data set, or some of its episodes: one for every patch.
 
     A row holds the codes of the motion that starts there; rows whose motion would leave the episode hold zeros, and no
     clip with the tokenizer's offsets ever reads them.
     """
-    return encode_with(store, load_tokenizer(folder), release_hash(folder), progress)
+    return encode_with(store, load_tokenizer(folder), release_hash(folder), progress, episodes)
 
 
-def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
+def encode_with(
+    store: Store,
+    tokenizer: MotionAutoencoder,
+    tokenizer_hash: str,
+    progress: Progress = SILENT,
+    episodes: Sequence[int] | None = None,
+) -> Store:
     """The same for a tokenizer that is loaded, or that another model contains."""
     motion_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
     patches = tokenizer.config.grid**2
@@ -178,6 +186,7 @@ def encode_with(store: Store, tokenizer: MotionAutoencoder, tokenizer_hash: str,
         Column(tokenizer.config.codebook.dtype, (patches,)),
         lambda index: encode_episode(tokenizer, store, index, patches),
         progress,
+        episodes,
     )
 
 
@@ -219,7 +228,13 @@ def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) ->
     )
 
 
-def encode_frames(store: Store, tokenizer: FrameTokenizer, tokenizer_hash: str, progress: Progress = SILENT) -> Store:
+def encode_frames(
+    store: Store,
+    tokenizer: FrameTokenizer,
+    tokenizer_hash: str,
+    progress: Progress = SILENT,
+    episodes: Sequence[int] | None = None,
+) -> Store:
     """The column of tokens that a frame tokenizer gives every frame of a data set."""
     frame_clips(store, tokenizer.config)  # refuses data that do not fit before anything is written
     places = (store.columns["frames"].shape[0] // 2 ** len(IMPALA)) ** 2
@@ -230,4 +245,4 @@ def encode_frames(store: Store, tokenizer: FrameTokenizer, tokenizer_hash: str, 
         parts = [tokenizer.encode(Batch(part, (0,), {}).images(0)) for part in frames.split(BATCH)]
         return torch.cat(parts).numpy().astype(np.int16)
 
-    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, progress)
+    return derive(store, TOKENS, tokenizer_hash, Column("int16", (places,)), compute, progress, episodes)

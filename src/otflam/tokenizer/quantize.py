@@ -18,6 +18,10 @@ from otflam.tokenizer.config import CodebookConfig
 LLOYD_ITERATIONS = 20
 SMOOTHING = 1e-5
 """Added to every code's share, so that a code without tokens does not divide by zero."""
+FEW = 8
+"""Codes for each of their numbers up to which all pairs of them are looked at."""
+DISTANCES = 2**21
+"""Between tokens and codes, at a time: a table of more leaves the cache between the product and the search."""
 
 
 class Quantized(NamedTuple):
@@ -43,7 +47,9 @@ class Codebook(nn.Module):
     def nearest(self, tokens: Float[Tensor, "n d"]) -> Int64[Tensor, " n"]:
         """argmin_k ‖f − c_k‖² (eq. 5); the token's own norm is the same for all codes and left out."""
         with torch.autocast(tokens.device.type, enabled=False):
-            return torch.addmm(self.vectors.square().sum(1), tokens.float(), self.vectors.T, alpha=-2).argmin(1)
+            squares, rows = self.vectors.square().sum(1), max(1, DISTANCES // len(self.vectors))
+            parts = tokens.float().split(rows)
+            return torch.cat([torch.addmm(squares, part, self.vectors.T, alpha=-2).argmin(1) for part in parts])
 
     def forward(self, tokens: Float[Tensor, "n d"]) -> Quantized:
         """Quantise, and in training let the codes follow; in full precision, which decides between near codes."""
@@ -128,4 +134,7 @@ def kmeans(
 def overlap(vectors: Float[Tensor, "k d"]) -> Float[Tensor, ""]:
     """L_orth: the sum of squared cosines between different codes (eq. 10)."""
     unit = F.normalize(vectors, dim=1)
-    return (unit @ unit.T).square().sum() - len(unit)
+    # Both products have the same sum of squares. The second grows linearly with the codes; where they are few, the
+    # first is kept for the bits of what was recorded.
+    gram = unit @ unit.T if len(unit) <= FEW * unit.shape[1] else unit.T @ unit
+    return gram.square().sum() - len(unit)

@@ -14,16 +14,18 @@ class Benchmark:
     goal: str
     unit: str
     how: str
+    opponent: str = ""
+    """Of a race: the repository whose code it is run against, if that is there."""
 
 
 BENCHMARKS: dict[str, Benchmark] = {}
 
 
-def benchmark(goal: str, unit: str, name: str = "", how: str = "") -> Callable[[Any], Any]:
+def benchmark(goal: str, unit: str, name: str = "", how: str = "", opponent: str = "") -> Callable[[Any], Any]:
     """List a function as a benchmark; its own name and its docstring unless others are given."""
 
     def register(measure: Any) -> Any:
-        BENCHMARKS[name or measure.__name__] = Benchmark(measure, goal, unit, how or measure.__doc__)
+        BENCHMARKS[name or measure.__name__] = Benchmark(measure, goal, unit, how or measure.__doc__, opponent)
         return measure
 
     return register

@@ -1,4 +1,4 @@
-"""How cost grows with frames, episodes and codes: the exponent of a power law through measured times.
+"""How cost grows with frames, episodes, codes and processes: the exponent of a power law through measured times.
 
 1 is linear; above it is a defect. What a batch costs must not grow with the data at all.
 """
@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,15 +18,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from otflam.core import Batch
+from otflam.core import METRICS, Batch, read_metrics
 from otflam.data import Clips, Column, Store, StoreWriter, derive, split_episodes
 from otflam.experiments.bench import benchmark
+from otflam.experiments.bench.models import walker
+from otflam.experiments.bench.processes import processor_seconds
 from otflam.presets import get_preset
 from otflam.tokenizer import build_tokenizer
 
 FRAMES = (10**4, 10**5, 10**6, 10**7)
 EPISODES = (10**3, 10**4, 10**5)
 CODES = (16, 64, 256, 1024, 4096)
+PROCESSES = (1, 2, 4)
+SHARED_BATCH, SHARED_STEPS, POLL_SECONDS = 128, 60, 0.1
+"""Of a training that processes share."""
 EPISODE_STEPS = 1000
 TINY_FRAME = Column("uint8", (4, 4, 1))
 """Small, so that ten million of them fit a laptop's disk; what grows is their number."""
@@ -152,3 +160,38 @@ def cost_exponent_codes() -> tuple[float, dict[str, float]]:
 def _step(model: torch.nn.Module, batch: Batch) -> None:
     losses = model(batch).losses
     (losses["rec"] + 0.25 * losses["commit"]).backward()
+
+
+def process_costs(folder: Path) -> dict[int, float]:
+    """Processor-seconds of a sample by the number of processes that share its batch: the command itself, on gloo.
+
+    They do not depend on how many cores there are, nor on what else these do.
+    """
+    found = {}
+    for count in PROCESSES:
+        out = folder / str(count)
+        words = [sys.executable, "-m", "otflam", "lam", "train", "lapo-256", str(walker().path), "--out", str(out)]
+        words += f"--accelerator cpu --devices {count} --batch {SHARED_BATCH} --steps {SHARED_STEPS}".split()
+        words += f"--log-every 10 --save-every {SHARED_STEPS}".split()
+        environment, marks = os.environ | {"OMP_NUM_THREADS": "1"}, list[tuple[int, float]]()
+        with (folder / f"{count}.log").open("w") as log:
+            process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
+            while process.poll() is None:
+                steps = [int(row["step"]) for row in read_metrics(out)] if (out / METRICS).exists() else []
+                if steps and (not marks or steps[-1] > marks[-1][0]):
+                    marks.append((steps[-1], processor_seconds(process.pid)))
+                time.sleep(POLL_SECONDS)
+        if process.returncode:
+            raise RuntimeError((folder / f"{count}.log").read_text()[-2000:])
+        # From the first line of the log on: what comes before is preparation.
+        (first, began), (last, ended) = marks[0], marks[-1]
+        found[count] = (ended - began) / (last - first) / SHARED_BATCH
+    return found
+
+
+@benchmark("<= 1", "exponent")
+def cost_exponent_processes() -> tuple[float, dict[str, float]]:
+    """processor-seconds of a sample against 1, 2 and 4 processes on gloo that share a batch of 128: LAPO-256"""
+    with tempfile.TemporaryDirectory() as folder:
+        cost = process_costs(Path(folder))
+    return exponent(cost), parts_of({"sample": cost})

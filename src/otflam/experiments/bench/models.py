@@ -22,6 +22,7 @@ from otflam.data import Clips, Collection, Column, Store, collect_episodes, deri
 from otflam.envs import World
 from otflam.evaluate import normalised_error
 from otflam.experiments.bench import benchmark
+from otflam.experiments.bench.opponents import CHECK_EVERY, TimeIsUpError
 from otflam.experiments.calibration import StepTimer
 from otflam.lam import LAM, METHODS, Backbone, Base, Parts, build_lam
 from otflam.presets import PUBLIC, get_preset
@@ -38,11 +39,12 @@ from otflam.tokenizer import (
 KINDS = ("otf-lam-pixel", "otf-lam-dino", "lapo-256", "flam-8", "hilam")
 """A method of each kind, the slowest of its kind."""
 ROUNDS = 7
+LOOP_STEPS = 40
+"""Of each loop in a turn."""
 STEPS = 12
 """Timed training steps; three more before them are not counted."""
 PUBLIC_SECONDS = 150.0
 """How long the public decoder's shape may train before its error becomes the goal."""
-CHECK_EVERY = 10
 HELD_OUT_CLIPS = 96
 
 
@@ -60,7 +62,7 @@ def _loader_share(method: str) -> float:
         began = time.perf_counter()
         batch = clips.batch(training.batch, 0, step)
         read = time.perf_counter()
-        _step(model, batch, optimiser)
+        plain_step(model, batch, optimiser)
         if step >= 3:
             reading, whole = reading + read - began, whole + time.perf_counter() - began
     return reading / whole
@@ -70,7 +72,7 @@ def _loader_share(method: str) -> float:
 def dino_features_stored() -> float:
     """time of an OTF-LAM-DINO training step at the paper's width, batch 16: backbone in every step over stored"""
     size = 196
-    model, _ = ready("otf-lam-dino", "paper", backbone := _random_dinov2_small(size))
+    model, _ = ready("otf-lam-dino", "paper", backbone := random_dinov2_small(size))
     frames = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (16, 2, 64, 64, 3), np.uint8))
     codes = torch.zeros(16, 2, 196, dtype=torch.uint8)
     features = torch.stack([backbone(frames[:, place]) for place in (0, 1)], 1).half()
@@ -88,17 +90,20 @@ def pixel_codes_stored() -> float:
 
 @benchmark(">= 1", "x")
 def lapo_over_plain_loop() -> float:
-    """steps per second of LAPO, our loop over a plain one with a DataLoader; median of seven turns"""
-    training = TrainConfig(steps=STEPS, batch=32, log_every=10**6, save_every=10**6, weights={"next": 1.0}, clip=0.0)
+    """steps per second of LAPO on one thread, our loop over a plain one with a DataLoader; median of seven turns"""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    seldom, weights = 10**6, {"next": 1.0}
+    training = TrainConfig(LOOP_STEPS, 32, log_every=seldom, save_every=seldom, weights=weights, clip=0.0)
     model, clips = ready("lapo-256", "laptop")
     optimiser = make_optimiser(model, training)
     loader = DataLoader(clips, batch_size=32, shuffle=True)
 
     def plain(timer: StepTimer) -> None:
         for step, samples in enumerate(loader):
-            if step == STEPS:
+            if step == LOOP_STEPS:
                 return
-            _step(model, Batch(samples["frames"], clips.offsets, {}), optimiser)
+            plain_step(model, Batch(samples["frames"], clips.offsets, {}), optimiser)
             timer.advance()
 
     def ours(timer: StepTimer) -> None:
@@ -107,11 +112,12 @@ def lapo_over_plain_loop() -> float:
             model.train()
 
     ratios = []
-    for _ in range(ROUNDS):
-        timers = {loop: StepTimer() for loop in (plain, ours)}
+    for turn in range(ROUNDS):
+        timers = {loop: StepTimer() for loop in ((plain, ours) if turn % 2 else (ours, plain))}  # each first in turn
         for loop, timer in timers.items():
             loop(timer)
         ratios.append(timers[plain].seconds() / timers[ours].seconds())
+    torch.set_num_threads(threads)
     return statistics.median(ratios)
 
 
@@ -122,12 +128,12 @@ def _ratio(model: LAM, slow: Batch, fast: Batch) -> float:
     for turn in range(6):
         for place, batch in enumerate((slow, fast)):
             began = time.perf_counter()
-            _step(model, batch, optimiser)
+            plain_step(model, batch, optimiser)
             spent[place] += (time.perf_counter() - began) * (turn > 0)
     return spent[0] / spent[1]
 
 
-def _step(model: LAM, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
+def plain_step(model: LAM, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
     optimiser.zero_grad()
     torch.stack(list(model(batch).losses.values())).sum().backward()
     optimiser.step()
@@ -169,18 +175,14 @@ def _random_features(store: Store, patches: int, width: int) -> Store:
     return derive(store, "features", "bench", Column("float16", (patches, width)), compute)
 
 
-def _random_dinov2_small(size: int) -> Backbone:
+def random_dinov2_small(size: int, precision: str = "float32") -> Backbone:
     """The shape of DINOv2-small; its weights do not matter for its speed."""
     try:
         from transformers import Dinov2Config, Dinov2Model  # late: an extra
     except ImportError:
         raise UserError("transformers is not installed", "pip install 'otflam[dino]'") from None
     small = Dinov2Config(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14)
-    return Backbone(Dinov2Model(small), "random", size, 14, 384, "bench")
-
-
-class TimeIsUpError(Exception):
-    pass
+    return Backbone(Dinov2Model(small), "random", size, 14, 384, "bench", precision)
 
 
 @cache
@@ -207,11 +209,13 @@ class Stepping(Progress):
         self.after_step(self.model, self.done)
 
 
-def _train(config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None]) -> None:
-    """Train without end; `after_step` raises to stop."""
+def train_endlessly(
+    config: TokenizerConfig, after_step: Callable[[MotionAutoencoder, int], None], share: float = 0.75
+) -> None:
+    """Train a tokenizer on a share of the episodes without end; `after_step` raises to stop."""
     store = walker()
     train = dataclasses.replace(get_preset("laptop").tokenizer_training, steps=10**6, log_every=10**6, save_every=10**6)
-    clips = motion_clips(store, config, split_episodes(store, 0.75, 0.25)[0])
+    clips = motion_clips(store, config, split_episodes(store, share, 1 - share)[0])
     torch.manual_seed(0)
     model = build_tokenizer(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -251,7 +255,7 @@ def _error_curve(
         if enough(curve):
             raise TimeIsUpError
 
-    _train(config, measure)
+    train_endlessly(config, measure)
     return curve
 
 

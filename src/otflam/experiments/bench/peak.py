@@ -66,7 +66,7 @@ def share_of_peak(make: Ready) -> tuple[float, dict[str, float]]:
 
 def _measure(model: nn.Module, feed: Any, training: TrainConfig) -> tuple[float, dict[str, float]]:
     fabric = launch(CPU)
-    module, optimiser = fabric.setup(model, make_optimiser(model, training))
+    module, optimiser = fabric.prepare(model, make_optimiser(model, training))
     reading, whole = [], []
     for step in range(WARM_STEPS + TIMED_STEPS):
         began = time.perf_counter()

@@ -1,20 +1,13 @@
-"""Races against public code that a user has put beside ours: same architecture, batch, data and step size, one thread.
-
-The folder has clones of public repositories under their own names (`laom`); nothing of them is in this package.
-Without it there is no race.
-"""
+"""A race of latent action models: same architecture, batch, data and step size, one thread."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,45 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from otflam.core import Run, TrainConfig, UserError, fit, launch
+from otflam.core import Batch, Hardware, Run, TrainConfig, bfloat16, fit, launch, make_optimiser
 from otflam.data import Clips, export_laom, split_episodes
 from otflam.experiments.bench import benchmark
-from otflam.experiments.bench.models import Stepping, TimeIsUpError, walker
+from otflam.experiments.bench.models import Stepping, plain_step, walker
+from otflam.experiments.bench.opponents import Clock, Enough, TimeIsUpError, find_clone, load_modules, race_to_error
 from otflam.experiments.bench.policy import CPU
-from otflam.lam import Parts, build_lam
+from otflam.lam import LAM, Parts, build_lam
 from otflam.presets import get_preset
 
-opponents: list[Path] = []
-"""The folder of clones, if there is one."""
 BATCH, LR, FRAMES, LATENT = 32, 1e-3, 3, 256
+SHARES = (0.75, 0.25)
+"""Of the episodes that are trained on and held out."""
 SECONDS = 60.0
 """How long the opponent trains before its error becomes the goal."""
-CHECK_EVERY = 10
-Curve = list[tuple[float, float]]
-"""Training seconds and held-out error of the newest frame."""
-
-
-class Clock:
-    """Training seconds without those of measuring."""
-
-    def __init__(self, error: Callable[[], float], enough: Callable[[Curve], bool]) -> None:
-        self.error, self.enough = error, enough
-        self.curve: Curve = []
-        self.spent, self.steps, self.resumed = 0.0, 0, time.perf_counter()
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps % CHECK_EVERY:
-            return
-        self.spent += time.perf_counter() - self.resumed
-        self.curve.append((self.spent, self.error()))
-        if self.enough(self.curve):
-            raise TimeIsUpError
-        self.resumed = time.perf_counter()
-
-    @property
-    def samples_per_s(self) -> float:
-        return BATCH * len(self.curve) * CHECK_EVERY / self.spent
 
 
 def training() -> TrainConfig:
@@ -69,10 +37,10 @@ def training() -> TrainConfig:
     )
 
 
-def ours(enough: Callable[[Curve], bool]) -> Clock:
-    """Our LAPO in our loop."""
+def lapo() -> tuple[LAM, Clips, Callable[[], float]]:
+    """Our LAPO, what it learns from, and its held-out error of the newest frame."""
     store, config = walker(), replace(get_preset("laptop").lam["lapo-256"], stride=1, reach=1, latent=LATENT)
-    train, held = split_episodes(store, 0.75, 0.25)
+    train, held = split_episodes(store, *SHARES)
     torch.manual_seed(0)
     model = build_lam("lapo-256", config, Parts((64, 64, 3))).train()
     unseen = Clips(store, model.offsets, episodes=held).batch(256, 0, 0)
@@ -84,18 +52,36 @@ def ours(enough: Callable[[Curve], bool]) -> Clock:
         model.train()
         return found
 
-    clock = Clock(error, enough)
+    return model, Clips(store, model.training_offsets, episodes=train), error
+
+
+def ours(hardware: Hardware, enough: Enough) -> Clock:
+    """Our LAPO in our loop."""
+    model, clips, error = lapo()
+    machine, clock = launch(hardware), Clock(error, enough, BATCH)
     with tempfile.TemporaryDirectory() as folder, suppress(TimeIsUpError):
-        run, clips = Run(Path(folder) / "run", {}), Clips(store, model.training_offsets, episodes=train)
-        fit(model, clips, training(), run, launch(CPU), Stepping(model, lambda model, step: clock.step()))
+        run = Run(Path(folder) / "run", {})
+        fit(model, clips, training(), run, machine, Stepping(model, lambda model, step: clock.step()))
     return clock
 
 
-def theirs(folder: Path, enough: Callable[[Curve], bool]) -> Clock:
+def restated(enough: Enough) -> Clock:
+    """The same model in a plain loop with a DataLoader."""
+    model, clips, error = lapo()
+    optimiser, clock = make_optimiser(model, training()), Clock(error, enough, BATCH)
+    with suppress(TimeIsUpError):
+        while True:
+            for samples in DataLoader(clips, BATCH, shuffle=True, drop_last=True):
+                plain_step(model, Batch(samples["frames"], clips.offsets, {}), optimiser)
+                clock.step()
+    return clock
+
+
+def theirs(laom: Path, enough: Enough) -> Clock:
     """LAOM's own model and data set in the loop of its script, in our words: the script itself does not start."""
-    networks, tools = laom_modules(folder / "laom")
+    networks, tools = load_modules(laom, "src.nn", "src.utils")
     store = walker()
-    train, held = split_episodes(store, 0.75, 0.25)
+    train, held = split_episodes(store, *SHARES)
     with tempfile.TemporaryDirectory() as temporary:
         export_laom(store, file := Path(temporary) / "walker.hdf5")
         seen, unseen = (tools.DCSInMemoryDataset(str(file), frame_stack=FRAMES) for _ in range(2))
@@ -125,7 +111,7 @@ def theirs(folder: Path, enough: Callable[[Curve], bool]) -> Clock:
         model.train()
         return found
 
-    clock = Clock(error, enough)
+    clock = Clock(error, enough, BATCH)
     with suppress(TimeIsUpError):
         while True:
             for now, ahead, actions in DataLoader(seen, BATCH, shuffle=True, drop_last=True):
@@ -147,30 +133,10 @@ def theirs(folder: Path, enough: Callable[[Curve], bool]) -> Clock:
     return clock
 
 
-def laom_modules(folder: Path) -> tuple[Any, Any]:
-    """LAOM's networks and tools, which lie in a package called src."""
-    sys.path.insert(0, str(folder))
-    try:
-        return import_module("src.nn"), import_module("src.utils")
-    except ImportError as error:
-        raise UserError(f"LAOM's code in {folder} cannot be loaded ({error})", "install its requirements") from None
-    finally:
-        sys.path.remove(str(folder))
-
-
-@benchmark(">= 3", "x")
+@benchmark(">= 3", "x", opponent="laom")
 def race_lapo_time_to_error() -> tuple[float, dict[str, float]]:
-    """time to the held-out error that LAOM's LAPO has after 60 s, that of LAOM (--opponents) over ours, one thread"""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    if not opponents:
-        raise UserError("a race needs somebody to race with", "give a folder with a clone of LAOM by --opponents")
-    try:
-        other = theirs(opponents[0], lambda curve: curve[-1][0] > SECONDS)
-        goal = min(error for _, error in other.curve)
-        mine = ours(lambda curve: curve[-1][1] <= goal or curve[-1][0] > 2 * SECONDS)
-    finally:
-        torch.set_num_threads(threads)
-    first = [next((spent for spent, error in clock.curve if error <= goal), np.inf) for clock in (other, mine)]
-    rates = {"LAOM, samples/s": other.samples_per_s, "ours, samples/s": mine.samples_per_s, "error": goal}
-    return float(first[0] / first[1]), rates
+    """LAPO: CPU time to the held-out error that the opponent has after 60 s, opponent over ours, one thread"""
+    laom, mine = find_clone("laom"), {"ours in float32": partial(ours, CPU)}
+    if bfloat16().refusal is None:
+        mine["ours in bfloat16"] = partial(ours, replace(CPU, precision="bfloat16"))
+    return race_to_error(restated if laom is None else partial(theirs, laom), mine, SECONDS)

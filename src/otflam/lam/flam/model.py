@@ -9,6 +9,7 @@ Axes: b clips, t frames, p places, k slots, d slot features, c features, a actio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -109,8 +110,10 @@ class Flam(LAM):
             )
         return cls(config, tokenizer, (size // 2 ** len(IMPALA)) ** 2)
 
-    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
-        return {TOKENS: encode_frames(store, self.tokenizer, key, progress.part(TOKENS))}
+    def base_columns(
+        self, store: Store, key: str, progress: Progress, episodes: Sequence[int] | None = None
+    ) -> dict[str, Store]:
+        return {TOKENS: encode_frames(store, self.tokenizer, key, progress.part(TOKENS), episodes)}
 
     def train(self, mode: bool = True) -> Flam:
         super().train(mode)

@@ -9,6 +9,7 @@ Axes: b transitions, t low-level latents of a window, m chunks, n skills, l low-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,14 +103,16 @@ class Hilam(LAM):
             raise UserError(f"a window of {config.window} with chunks of {config.chunks}", "each must be at least 2")
         return cls(config, low)
 
-    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
+    def base_columns(
+        self, store: Store, key: str, progress: Progress, episodes: Sequence[int] | None = None
+    ) -> dict[str, Store]:
         """The latent actions of the low-level model."""
         width = self.low.latent
 
         def compute(index: int) -> np.ndarray:
             return self.low.label(store, index, {})
 
-        return {LOW: derive(store, LOW, key, Column("float32", (width,)), compute, progress.part(LOW))}
+        return {LOW: derive(store, LOW, key, Column("float32", (width,)), compute, progress.part(LOW), episodes)}
 
     @torch.inference_mode()
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:

@@ -53,7 +53,7 @@ SIZES: dict[str, dict[str, int]] = {
 }
 TRAININGS = {
     "tiny": TrainConfig(steps=8, batch=8, optimiser="adam", lr=1e-3, log_every=2, save_every=2),
-    "demo": TrainConfig(steps=600, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
+    "demo": TrainConfig(steps=500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=20),
     "laptop": TrainConfig(steps=1500, batch=32, optimiser="adam", lr=1e-3, schedule="linear", ramp=50),
     # LAOM's: Adam, no clipping, warm-up over three of ten epochs, then linearly to zero.
     "paper": TrainConfig(20_000, 512, "adam", 1e-4, schedule="linear", ramp=6000, clip=0.0),

@@ -11,16 +11,32 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import IMPALA, Batch, Pointwise, Terms, conv_encoder, gather_rows, grow, start_orthogonal
+from otflam.core import (
+    IMPALA,
+    Batch,
+    Pointwise,
+    Terms,
+    conv_encoder,
+    gather_rows,
+    grow,
+    interleave,
+    place_of,
+    start_orthogonal,
+)
+from otflam.data import Store
 from otflam.lam.lapo import FLapoConfig, LapoConfig, MLapoConfig
-from otflam.lam.model import LAM, Latents, Parts, at_least_one, latent_stats
+from otflam.lam.model import BATCH, LAM, Latents, Parts, at_least_one, latent_stats
 from otflam.motion import TRANSFORMS, MotionConfig
 from otflam.tokenizer import Codebook, Quantized, code_weights, placed_patches
+
+LABELLED = 32
+"""Transitions that a CPU labels at once: more of them leave the cache between one layer and the next."""
 
 
 class Seen(NamedTuple):
@@ -29,6 +45,8 @@ class Seen(NamedTuple):
     """The observation that the inverse model compares with."""
     motion: Float[Tensor, "b m h w"] | None
     """What changed, for a method whose inverse model is told."""
+    pair: Float[Tensor, "b 2*kc h w"] | None = None
+    """Both observations, where they lie side by side in memory."""
 
 
 class Lapo(LAM):
@@ -40,12 +58,9 @@ class Lapo(LAM):
         widths = [config.scale * channels for channels in IMPALA]
         self.wide, stacked = widths[-1], config.frames * colours
         self.inverse = self.make_inverse(widths, stacked)
-        self.encode = conv_encoder(stacked, widths, config.blocks)
+        self.encode = self.encoder_of(stacked, widths)
         self.act = nn.Linear(config.latent, self.wide * self.side**2)
-        up = [2 * self.wide, *reversed(widths)]
-        self.decode = nn.Sequential(
-            *(grow(a, b, config.blocks) for a, b in itertools.pairwise(up)), nn.GELU(), Pointwise(up[-1], stacked)
-        )
+        self.decode = self.decoder_of(widths, stacked)
         start_orthogonal(self)
 
     @classmethod
@@ -59,8 +74,15 @@ class Lapo(LAM):
 
     def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
         flat = self.wide * self.side**2
+        return nn.Sequential(self.encoder_of(inputs, widths), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent))
+
+    def encoder_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
+        return conv_encoder(inputs, widths, self.config.blocks)
+
+    def decoder_of(self, widths: list[int], stacked: int) -> nn.Sequential:
+        up, blocks = [2 * self.wide, *reversed(widths)], self.config.blocks
         return nn.Sequential(
-            conv_encoder(inputs, widths, self.config.blocks), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent)
+            *(grow(a, b, blocks) for a, b in itertools.pairwise(up)), nn.GELU(), Pointwise(up[-1], stacked)
         )
 
     def _offsets(self, reach: int) -> tuple[int, ...]:
@@ -95,15 +117,40 @@ class Lapo(LAM):
         return torch.cat(parts, 1)
 
     def infer_latent(self, seen: Seen) -> Latents:
-        return self.inverse(torch.cat([seen.now, seen.ahead], 1))
+        return self.inverse(torch.cat([seen.now, seen.ahead], 1) if seen.pair is None else seen.pair)
+
+    @torch.inference_mode()
+    def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:
+        """As any model does it, to the bit; but a frame, which up to six observations show, becomes numbers once."""
+        frames = store.episode(index, "frames")
+        rows, (first, *_, last) = np.zeros((len(frames), self.latent), np.float32), self.offsets
+        place = place_of(self)
+        count = LABELLED if place.type == "cpu" else BATCH
+        for start in range(0, len(frames) - last, count):
+            stop = min(start + count, len(frames) - last)
+            shown = frames[np.arange(start + first, stop + last).clip(0)]  # the first stands for those before it
+            block = Batch(torch.from_numpy(shown)[:, None], (0,), {}).to(place)
+            seen = self._seen_along(signed(block.images(0)), stop - start)
+            rows[start:stop] = self.infer_latent(seen).cpu().numpy()
+        return rows
+
+    def _seen_along(self, images: Float[Tensor, "n c h w"], count: int) -> Seen:
+        """What is seen of successive transitions, from all the frames that they need."""
+        stack = range(1 - self.config.frames, 1)
+        places = [ahead + back - self.offsets[0] for ahead in (0, self.stride) for back in stack]
+        pair = interleave([images[place : place + count].permute(0, 2, 3, 1) for place in places])
+        return self.see(*pair.chunk(2, 1))._replace(pair=pair)
 
     def present(self, seen: Seen) -> Tensor:
         return self.encode(seen.now)
 
     def predict_stack(self, seen: Seen, latent: Latents) -> Float[Tensor, "b kc h w"]:
+        return self.decode(self.told(seen, latent)).tanh()  # LAOM's bound: frames are from -1 to 1
+
+    def told(self, seen: Seen, latent: Latents) -> Float[Tensor, "b w u v"]:
+        """What the decoder is told: the current observation, and at every place its part of the latent."""
         state = self.present(seen)
-        action = self.act(latent).view_as(state)
-        return self.decode(torch.cat([state, action], 1)).tanh()  # LAOM's bound: frames are from -1 to 1
+        return torch.cat([state, self.act(latent).view_as(state)], 1)
 
     def predict_future(self, seen: Seen, latent: Latents) -> Float[Tensor, "b c h w"]:
         return self.predict_all(seen, latent)[self.stride]

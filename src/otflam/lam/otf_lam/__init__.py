@@ -92,7 +92,7 @@ def pixel_training(training: TrainConfig, weight: float = 1000.0) -> TrainConfig
 
 NEXT = {"next": 1.0}
 TINY = TrainConfig(steps=8, batch=8, lr=1e-3, log_every=2, save_every=2)
-DEMO = TrainConfig(steps=800, batch=32, lr=4e-4, schedule="cosine", ramp=20)
+DEMO = TrainConfig(steps=500, batch=32, lr=4e-4, schedule="cosine", ramp=20)
 LAPTOP = TrainConfig(steps=2800, batch=32, lr=4e-4, schedule="cosine", ramp=50)
 # Smaller steps than Pixel's: larger ones unlearn its latents before they are of use (docs/log.md).
 LAPTOP_DINO = TrainConfig(steps=3400, batch=32, lr=2e-4, schedule="cosine", ramp=50)

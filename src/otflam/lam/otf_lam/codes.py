@@ -8,6 +8,7 @@ Axes: b transitions, p patches, n tokens, s state features, c code features, l q
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -59,8 +60,10 @@ class CodeLAM(LAM):
         self.tokenizer.eval()
         return self
 
-    def base_columns(self, store: Store, key: str, progress: Progress) -> dict[str, Store]:
-        return {"codes": encode_with(store, self.tokenizer, key, progress.part("codes"))}
+    def base_columns(
+        self, store: Store, key: str, progress: Progress, episodes: Sequence[int] | None = None
+    ) -> dict[str, Store]:
+        return {"codes": encode_with(store, self.tokenizer, key, progress.part("codes"), episodes)}
 
     def codes_used(self, batch: Batch, seen: Seen) -> Tensor:
         return code_weights(seen.codes, self.tokenizer.config.codebook.codes).mean(0)
@@ -123,8 +126,12 @@ class ActionAbstraction(nn.Module):
     def forward(self, state: Float[Tensor, "b n s"], code: Float[Tensor, "b n c"]) -> Float[Tensor, "b d"]:
         places = self.places.expand(len(state), -1, -1)
         tokens = self.enter(torch.cat([state, code, places.to(state.dtype)], -1))  # u = φ_in([s, c, p])
-        queries = self.queries.expand(len(state), -1, -1)
-        read = queries + self.read(self.query_norm(queries), self.token_norm(tokens))  # H = Q + CrossAttn(Q, U, U)
+        queries, tokens = self.queries.expand(len(state), -1, -1), self.token_norm(tokens)
+        if torch.is_inference_mode_enabled() and self.read.heads * len(self.queries) < tokens.shape[-1]:
+            heard = self.read.ask(self.query_norm(self.queries), tokens)  # an eighth of labelling is saved
+        else:  # in training, which keeps its bits
+            heard = self.read(self.query_norm(queries), tokens)
+        read = queries + heard  # H = Q + CrossAttn(Q, U, U)
         return self.leave(rearrange(self.mix(read), "b l d -> b (l d)"))
 
 

@@ -1,0 +1,90 @@
+"""Whose action? Every method in pictures of two bodies, and every distractor by itself on the same episodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+from otflam.core import device_of, read_json, retry_busy, stable_hash, versions, write_json
+from otflam.evaluate import (
+    ALIGNMENT_VERSION,
+    BASELINE,
+    INNOVATION_VERSION,
+    OURS,
+    SIDES_VERSION,
+    Cell,
+    Metrics,
+    aligned_columns,
+    finite,
+    frame_ceilings,
+    names,
+    read_sides,
+    seen_bodies,
+)
+from otflam.experiments import alignments, lams
+from otflam.experiments.agents import SEEDS, Job
+from otflam.experiments.alignments import PROBED
+from otflam.experiments.datasets import Lab, distracting
+from otflam.lam import METHODS
+from otflam.policy import CLONE_VERSION, Splits
+from otflam.presets import Preset
+
+needs = alignments.needs
+FACTORS = (BASELINE, OURS[0])
+"""Methods that also meet cameras that follow others."""
+
+
+def plan(preset: Preset, experiment: str) -> list[Job]:
+    """Two bodies first, then one distractor after the other, then cameras that follow others."""
+    every = sorted(lams.methods(preset), key=lambda name: METHODS[name].features)  # backbones are slow
+    doses = (names.VANILLA, *names.DOSES, "")  # from none to all
+    kinds = [(names.BODIES, every), (doses, every), (names.CAMERAS, FACTORS)]
+    return [
+        Job(method, data + world, labels, seed)
+        for worlds, methods in kinds
+        # Neighbours share no model, so that none waits until another has trained it.
+        for labels, seed in itertools.product(preset.labels, SEEDS)
+        for world, method, data in itertools.product(worlds, methods, distracting(preset))
+    ]
+
+
+def measure(lab: Lab, job: Job) -> Metrics:
+    """Read both sides' actions from latents and from the controls; and what frames tell of them."""
+    store, model = lab.store(job.data), lams.Job(job.method, job.data)
+    folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
+    splits, last = Splits.of(store), lams.stride_of(folder)
+    probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
+    used, device = np.concatenate([splits.pool, probes]), device_of(lab.preset.hardware)
+    columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device=device)
+    found = read_sides(store, columns, labelled, probes, last)
+    health = read_json(folder / "health.json", "train it again")
+    found["gain_over_shuffled"] = health["gain_over_shuffled"]
+    return found | retry_busy(lambda: ceilings(lab, job.data))
+
+
+def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:
+    """What frames tell of a data set's actions, and how much each body moves in them, found out once."""
+    store, preset = lab.store(data), lab.preset
+    facts = [preset.policy, store.hash, PROBED, SIDES_VERSION, CLONE_VERSION, versions("torch", "numpy")]
+    folder = lab.root / "ceilings" / f"{data}-sides-{stable_hash(facts)[:12]}"
+    if not (folder / "sides.json").exists():
+        splits = Splits.of(store)
+        probes = splits.probes[:PROBED]
+        found = frame_ceilings(store, splits, probes, preset.policy.seeded(0), preset.hardware, folder)
+        found |= seen_bodies(store, probes, preset.tokenizer.motion.stride)
+        write_json(folder / "sides.json", {name: finite(value) for name, value in found.items()})
+    return read_json(folder / "sides.json", "delete it to measure it again")
+
+
+def cell(lab: Lab, job: Job) -> Cell:
+    """What a job's result is of."""
+    model = lams.cell(lab, lams.Job(job.method, job.data))
+    measured = {"alignment": ALIGNMENT_VERSION, "innovation": INNOVATION_VERSION, "sides": SIDES_VERSION}
+    return dataclasses.replace(
+        alignments.cell(lab, job),
+        experiment="ambiguity",
+        config={"lam": model.config, "probed": PROBED, "ceilings": lab.preset.policy},
+        stages=model.stages | measured | {"clone": CLONE_VERSION},
+    )

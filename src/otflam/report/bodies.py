@@ -1,0 +1,131 @@
+"""Two bodies on the report's page: a film with codes and masks, and which codes fire on whom.
+
+Axes: n frames, h w pixels, u v patches, k codes.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+from otflam.core import Progress, UserError
+from otflam.data import MASKS, Clips, Store, mask_column
+from otflam.report.canvas import Sketch
+from otflam.report.clip_sheet import overlay
+from otflam.report.explorer import Figure, as_uri, movement
+from otflam.report.runs import find_rivals
+from otflam.report.style import FIGURE, INK, MUTED, SERIES, hexed, tint
+from otflam.tokenizer import OTF
+
+FILM_FRAMES, FILM_SIDE, FILM_MS = 60, 192, 60
+"""Frames of a film, pixels of each of its pictures, and how long one is seen."""
+MAX_FILMS = 2
+TINTS = np.array([[235, 235, 230], [40, 40, 45], [60, 120, 190]], np.uint8)
+"""Colours of the background, the agent and the rival in the picture of masks."""
+MOVING = 64
+"""Of 255: patches that move less are not counted."""
+
+
+def body_figures(runs: Path | None, progress: Progress) -> list[Figure]:
+    """A film and a chart of each data set with a rival and a vocabulary of its own, under `runs`."""
+    figures: list[Figure] = []
+    for store, tokenizer, index in find_rivals(runs, progress) if runs is not None and runs.is_dir() else ():
+        try:
+            masks = mask_column(store, episodes=[index])
+        except UserError as error:
+            progress.note(f"left out {store.path.name}: {error.problem}")
+            continue
+        progress.note(f"film of {store.path.name}")
+        caption = (
+            f"{store.path.name}: a held-out episode; the codes of its motion, as strong as it moves; and whose every "
+            "pixel is (dark: the agent's, blue: the rival's)."
+        )
+        film = as_uri("image/webp", film_bodies(store, tokenizer, masks, index))
+        figures.append(Figure(f"film-{len(figures) + 1}", caption, film))
+        with matplotlib.rc_context(FIGURE):
+            chart = chart_codes(count_codes(store, tokenizer, masks, index), store.path.name)
+        figures.append(Figure(f"bodies-{len(figures) + 1}", chart.caption, as_uri("image/svg+xml", chart.svg())))
+        if len(figures) >= 2 * MAX_FILMS:
+            break
+    return figures
+
+
+@torch.inference_mode()
+def seen_codes(
+    store: Store, tokenizer: OTF, index: int
+) -> tuple[int, Int64[np.ndarray, "n u v"], UInt8[np.ndarray, "n u v"]]:
+    """The first frame that has codes, the codes from there on, and how much moves in every patch."""
+    offsets = sorted({0, *tokenizer.config.motion.offsets})
+    clips = Clips(store, offsets, (), [index])
+    _, signal = tokenizer.observe(clips.gather(np.arange(len(clips))))
+    side = (len(clips), tokenizer.config.grid, tokenizer.config.grid)
+    codes = tokenizer.encode(signal).numpy().astype(np.int64).reshape(side)
+    return -min(offsets), codes, movement(signal, tokenizer.config.patch).reshape(side)
+
+
+def film_bodies(store: Store, tokenizer: OTF, masks: Store, index: int) -> bytes:
+    """The middle of an episode: frames, codes over them, and masks, side by side."""
+    first, codes, strength = seen_codes(store, tokenizer, index)
+    count = min(FILM_FRAMES, len(codes))
+    begin = (len(codes) - count) // 2
+    owners = masks.episode(masks.places[index], MASKS)
+    pictures = []
+    for place in range(begin, begin + count):
+        frame = Image.fromarray(np.array(store.episode(index, "frames")[first + place]))
+        large = frame.resize((FILM_SIDE, FILM_SIDE), Image.Resampling.NEAREST)
+        coded = overlay(large, codes[place].astype(np.uint8), strength[place] / 255.0, tokenizer.codes)
+        whose = Image.fromarray(TINTS[owners[first + place]]).resize(large.size, Image.Resampling.NEAREST)
+        wide = Image.new("RGB", (3 * FILM_SIDE + 8, FILM_SIDE), (255, 255, 255))
+        for column, each in enumerate((large, coded, whose)):
+            wide.paste(each, (column * (FILM_SIDE + 4), 0))
+        pictures.append(wide)
+    film = io.BytesIO()
+    more = {"save_all": True, "append_images": pictures[1:], "duration": FILM_MS, "loop": 0}
+    pictures[0].save(film, "WEBP", quality=70, method=2, **more)
+    return film.getvalue()
+
+
+def count_codes(store: Store, tokenizer: OTF, masks: Store, index: int) -> Float[np.ndarray, "k 2"]:
+    """How often each code fires where something moves, on the agent and on the rival: by their pixels in its patch."""
+    first, codes, strength = seen_codes(store, tokenizer, index)
+    owners = masks.episode(masks.places[index], MASKS)[first : first + len(codes)]
+    grid = tokenizer.config.grid
+    # Patches need not end where pixels do: every patch takes the pixels whose centres it holds.
+    pool = np.eye(grid)[((np.arange(owners.shape[1]) + 0.5) * grid // owners.shape[1]).astype(int)]
+    counts = np.zeros((tokenizer.codes, 2))
+    for body in (1, 2):
+        shares = (pool.T @ (owners == body) @ pool) * (strength >= MOVING)
+        counts[:, body - 1] = np.bincount(codes.ravel(), shares.ravel(), tokenizer.codes)
+    return counts
+
+
+def chart_codes(counts: Float[np.ndarray, "k 2"], name: str) -> Sketch:
+    """A bar for each code that fires on a body: how much of it on whom; and how well codes tell bodies apart."""
+    totals = counts.sum(0)
+    rates = counts / np.maximum(totals, 1)  # as if both were equally large
+    used = np.flatnonzero(rates.sum(1) > 0)
+    share = rates[used, 0] / rates[used].sum(1)
+    order = used[np.argsort(-share, kind="stable")]
+    figure = Canvas(figsize=(9.0, 2.4), layout="constrained")
+    axis = figure.subplots()
+    looks = {"agent": hexed(INK), "rival": SERIES[1]}
+    for body, (label, colour) in enumerate(looks.items()):
+        sign = 1 if body == 0 else -1
+        axis.bar(range(len(order)), sign * 100 * rates[order, body], 0.8, color=tint(colour, 0.85), label=label)
+    axis.axhline(0, color=hexed(MUTED), linewidth=0.8)
+    axis.set_xticks(range(len(order)), [str(code) for code in order], fontsize=6)
+    axis.set(xlabel="code", ylabel="% of a body's motion")
+    axis.legend(ncols=2, loc="upper right")
+    told = 100 * float(np.maximum(rates[:, 0], rates[:, 1]).sum() / 2)
+    caption = (
+        f"{name}: where codes fire, in a held-out episode. Bars up: share of the agent's moving patches, down: of the "
+        f"rival's. Who sees only a code guesses right whose it is in {told:.0f} % (50 %: codes are for everybody)."
+    )
+    return Sketch(figure, caption)
