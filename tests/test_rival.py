@@ -27,7 +27,7 @@ from otflam.envs.distractors import LEVELS, level_of
 from otflam.envs.environment import AGENT, BACKGROUND, RIVAL
 from otflam.envs.experts import load_expert
 from otflam.envs.rollout import play_episode
-from otflam.envs.suite import make
+from otflam.envs.suite import ControlEnv, make
 from otflam.envs.world import World
 from otflam.evaluate.probes import innovation_column
 from otflam.presets import get_preset
@@ -117,14 +117,20 @@ def test_masks_are_those_of_the_frames(store: Store, alone: Store) -> None:
     masks = make_masks(store, 2, None)
     owners = np.concatenate([masks.episode(index, "masks") for index in range(4)])
     assert owners.dtype == np.uint8 and set(np.unique(owners)) == {BACKGROUND, AGENT, RIVAL}
-    body = make_masks(alone, 1, None)["masks"]
-    assert set(np.unique(body)) == {BACKGROUND, AGENT}
-    # What is no rival's is drawn as without it, but for the floor it stands on; and it hides, but never adds, an agent.
-    assert (owners[owners == AGENT] == body[owners == AGENT]).all()
-    same = (store["frames"] == alone["frames"]).all(-1)
-    assert same[owners == AGENT].all()
-    rival = owners == RIVAL
-    assert not same[rival].any() or same[rival].mean() < 0.05
+    assert set(np.unique(make_masks(alone, 1, None)["masks"])) == {BACKGROUND, AGENT}
+    env = ControlEnv(BESIDE)
+    for index in range(4):
+        for step, (frame, _) in enumerate(env.redraw(store.episodes[index]["seed"], store.episode(index, "physics"))):
+            owner = masks.episode(index, "masks")[step]
+            # What is no rival's is drawn as without it, but for its floor; and it hides, but never adds, an agent.
+            lonely = env.renderer.draw()
+            assert (env.mask()[owner == AGENT] == AGENT).all()
+            assert (lonely == frame)[owner == AGENT].all()
+            assert (lonely == frame)[owner == RIVAL].all(-1).mean() < 0.2
+            # Beside another, round shapes have fewer faces than in a world of one's own.
+            others = np.abs(lonely.astype(int) - alone.episode(index, "frames")[step]).max(-1) > 8
+            assert others.mean() < 0.02
+    env.close()
     shares = moving_pixels(store, masks, range(4), 2)
     assert shares["agent"] > 0 and shares["rival"] > 0
 

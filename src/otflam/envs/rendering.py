@@ -25,6 +25,10 @@ KEPT_BYTES = 2**26
 """Memory for sky boxes that were shown, of which a video of small frames shows each some ten times an episode: choosing
 one again costs nothing, uploading it anew as much as drawing the frame."""
 
+FACES, FEWER_FACES = (14, 8, 2), (12, 6, 2)
+"""Slices, stacks and squares of round shapes and floors in small frames, where finer ones cannot be told apart; the
+second where two bodies are drawn, which then cost little more than one."""
+
 SEGMENTS = (mujoco.mjtRndFlag.mjRND_SEGMENT, mujoco.mjtRndFlag.mjRND_IDCOLOR)
 """Flags with which a scene shows the number of every geom instead of its colour."""
 
@@ -43,8 +47,8 @@ def _opengl() -> ModuleType:
 class Renderer:
     """Draws frames of one camera; `quality` decides what software GL spends its time on."""
 
-    def __init__(self, physics, size: int, camera: int, quality: Quality, *, video: bool) -> None:
-        """`video` turns the sky box into a screen that `show` draws on."""
+    def __init__(self, physics, size: int, camera: int, quality: Quality, *, video: bool, rival: bool = False) -> None:
+        """`video` turns the sky box into a screen that `show` draws on; `rival` says that another body will join."""
         self.model, self.data = physics.model.ptr, physics.data.ptr
         if not 0 <= camera < self.model.ncam:
             raise UserError(f"no camera {camera}", f"this task has cameras 0 to {self.model.ncam - 1}")
@@ -53,7 +57,7 @@ class Renderer:
         self.size = size
         # A frame sees less than half of a sky-box face, so twice its size is already one texel per pixel.
         self.sky = REFERENCE_SKY if quality == "reference" else min(REFERENCE_SKY, 2 * size)
-        self._prepare_model(quality, video)
+        self._prepare_model(quality, video, FEWER_FACES if rival else FACES)
         self._thread = threading.current_thread()  # OpenGL belongs to one
         try:
             self._gl = self._shared() or gl_backend().GLContext(self.buffer[0], self.buffer[1])
@@ -84,13 +88,13 @@ class Renderer:
         alike = (each for each in _open if (each._thread, each.buffer) == (self._thread, self.buffer))
         return next((each._gl for each in alike), None)
 
-    def _prepare_model(self, quality: Quality, video: bool) -> None:
+    def _prepare_model(self, quality: Quality, video: bool, faces: tuple[int, int, int]) -> None:
         visual = self.model.vis
         if quality == "fast":
             visual.global_.offwidth = visual.global_.offheight = self.size
             visual.quality.offsamples = visual.quality.shadowsize = 0
-            if self.size <= 128:  # finer round shapes cannot be told apart in small frames
-                visual.quality.numslices, visual.quality.numstacks, visual.quality.numquads = 14, 8, 2
+            if self.size <= 128:
+                visual.quality.numslices, visual.quality.numstacks, visual.quality.numquads = faces
         else:
             visual.global_.offwidth = max(visual.global_.offwidth, self.size)
             visual.global_.offheight = max(visual.global_.offheight, self.size)

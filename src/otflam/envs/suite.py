@@ -55,7 +55,8 @@ class ControlEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if self.level.videos != 0:
             self.backgrounds = open_backgrounds(world.backgrounds, world.split)
         physics = self.simulation.physics
-        self.renderer = Renderer(physics, world.size, world.camera, world.quality, video=self.backgrounds is not None)
+        look = {"video": self.backgrounds is not None, "rival": world.has_rival}
+        self.renderer = Renderer(physics, world.size, world.camera, world.quality, **look)
         self._finalizer = weakref.finalize(self, self.renderer.close)
         self._colours = physics.model.mat_rgba[:, :3].copy()
         if self.backgrounds is not None and "grid" in physics.named.model.mat_rgba.axes.row.names:

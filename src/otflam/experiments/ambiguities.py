@@ -40,12 +40,16 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
     """Two bodies first, then one distractor after the other, then cameras that follow others."""
     every = sorted(lams.methods(preset), key=lambda name: METHODS[name].features)  # backbones are slow
     doses = (names.VANILLA, *names.DOSES, "")  # from none to all
-    kinds = [(names.BODIES, every), (doses, every), (names.CAMERAS, FACTORS)]
+    kinds = [
+        (names.BODIES, [*every, *lams.variants(preset)], preset.labels),
+        (doses, every, preset.compared),
+        (names.CAMERAS, FACTORS, preset.compared),
+    ]
     return [
         Job(method, data + world, labels, seed)
-        for worlds, methods in kinds
+        for worlds, methods, budgets in kinds
         # Neighbours share no model, so that none waits until another has trained it.
-        for labels, seed in itertools.product(preset.labels, SEEDS)
+        for labels, seed in itertools.product(budgets, SEEDS)
         for world, method, data in itertools.product(worlds, methods, distracting(preset))
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import Any
 
 from otflam.core import Progress, UserError
 from otflam.data import DEFAULT_SEQUENCES, SHARES
-from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, VANILLA
+from otflam.envs import level_of
+from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, redrawn_as, source_of
 from otflam.experiments import agents, lams, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import PlannedCell, Site
-from otflam.experiments.datasets import Lab, collection_of
+from otflam.experiments.datasets import Lab, collection_of, redrawn_world
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
 from otflam.lam import METHODS
 from otflam.presets import Preset
@@ -26,6 +28,8 @@ HELD_OUT = 0.5
 """Share of the episodes that nothing is trained on: the pool of labels, and probes."""
 ON_CORES = ("collect", "draw", "play")
 """Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
+NETWORKS = {"innovations": 2, "ambiguities": 1}
+"""How many networks read from frames what could be read at best, once for all cells of a data set."""
 EPISODE_STEPS = 1000
 """Steps of an episode to its time limit, in every task of the suite."""
 
@@ -127,13 +131,13 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
         yield from tokenizer_pieces(lab, job.source, job.model, job.seed)
     elif kind == "lams":
         yield from lam_pieces(lab, job)
-    elif kind in ("alignments", "innovations"):
+    elif kind in ("alignments", "innovations", "ambiguities"):
         model = lams.Job(job.method, job.data)
         yield from lam_pieces(lab, model)
         yield label_piece(preset, model, HELD_OUT)
         yield Piece(planned, "probes", 1)
-        if kind == "innovations":  # two networks that read from frames, for all cells of a data set
-            yield Piece((job.data, "ceilings"), "clone", 2 * preset.policy.clone.steps)
+        if networks := NETWORKS.get(kind):
+            yield Piece((kind, job.data, "ceilings"), "clone", networks * preset.policy.clone.steps)
     else:
         yield from agent_pieces(lab, job)
         steps = tuning.EPISODES * (preset.played or EPISODE_STEPS) if kind == "tuning" else played(preset, job)
@@ -144,9 +148,9 @@ def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
     if name in DIGITS:
         yield Piece(name, "draw digits", (preset.mnist.sequences or DEFAULT_SEQUENCES["train"]) * preset.mnist.frames)
         return
-    if name.endswith(VANILLA):
-        yield from data_pieces(preset, name.removesuffix(VANILLA))
-    yield Piece(name, "draw again" if name.endswith(VANILLA) else "collect", frames(preset))
+    if redrawn_as(name):
+        yield from data_pieces(preset, source_of(name))
+    yield Piece(name, "draw again" if redrawn_as(name) else "collect", frames(preset))
 
 
 def frames(preset: Preset) -> int:
@@ -212,9 +216,15 @@ def agent_pieces(lab: Lab, job: agents.Job) -> Iterator[Piece]:
             yield Piece((job, "decoder"), "decoder", config.decode.steps)
 
 
+def shows_videos(preset: Preset, data: str) -> bool:
+    world, end = preset.collection.world, redrawn_as(data)
+    changes = redrawn_world(preset, data, end) if end else {}
+    return level_of(dataclasses.replace(world, **changes)).videos != 0
+
+
 def played(preset: Preset, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
-    again = not job.data.endswith(VANILLA) and job.method not in UNTRAINED
+    again = shows_videos(preset, job.data) and job.method not in UNTRAINED
     episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW_BACKGROUNDS_EVERY)
     held_out = round(preset.collection.episodes * SHARES[2])
     return episodes * (preset.played or EPISODE_STEPS) + held_out * (preset.collection.steps or EPISODE_STEPS)
