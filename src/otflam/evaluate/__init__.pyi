@@ -50,6 +50,7 @@ from otflam.evaluate.names import (
     OURS as OURS,
     REFERENCES as REFERENCES,
     RELABEL as RELABEL,
+    SUITE as SUITE,
     SUPERVISED as SUPERVISED,
     TASKS as TASKS,
     TUNED as TUNED,

@@ -24,6 +24,12 @@ DOSES = ("-colour", "-camera", "-video", "-everything")
 REDRAWN = (VANILLA, *BODIES, *CAMERAS, *DOSES)
 """How names of data sets end whose episodes are those of another."""
 
+SUITE = (
+    *("ball_in_cup-catch", "cartpole-swingup", "cheetah-run", "finger-spin"),
+    *("hopper-hop", "reacher-easy", "walker-run", "walker-walk"),
+)
+"""Tasks whose experts come with the package: those of the Distracting Control Suite, walker-run and hopper-hop."""
+
 UNTRAINED = ("expert", "random", "zero")
 """Policies that learn nothing of ours."""
 ALL_ACTIONS, LABELS_ONLY, IDM = "all-actions", "labels-only", "idm"

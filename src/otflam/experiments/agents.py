@@ -80,7 +80,15 @@ VOCABULARIES = (16, 32, 0, 128)
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """The jobs of an experiment."""
     plans = {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}
-    return (plans | {"ambiguity": plan_ambiguity})[experiment](preset)
+    return (plans | {"ambiguity": plan_ambiguity, "suite": plan_suite})[experiment](preset)
+
+
+def plan_suite(preset: Preset) -> list[Job]:
+    """Every true action imitated in every world, between floor and ceiling: alone, beside another body, and with
+    distractors. The tasks of all other studies are recorded there."""
+    tasks = [task + names.NOISY if preset.noise else task for task in names.SUITE if task not in names.CONTROL]
+    worlds = [task + end for end in (names.VANILLA, names.UNLIKE, "") for task in tasks]
+    return [Job(name, data, 0, SEEDS[0]) for data, name in itertools.product(worlds, names.BOUNDS)]
 
 
 def plan_ambiguity(preset: Preset) -> list[Job]:
@@ -219,5 +227,11 @@ def cell(lab: Lab, job: Job) -> Cell:
     (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
     played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
     measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
-    experiment = "control" if names.redrawn_as(job.data) in ("", names.VANILLA) else "rivalry"
-    return lab.cell(experiment, job, facts | played, measured, extra)
+    return lab.cell(experiment_of(job.data), job, facts | played, measured, extra)
+
+
+def experiment_of(data: str) -> str:
+    """What returns are recorded as."""
+    if names.task_of(data) not in names.CONTROL:
+        return "suite"
+    return "control" if names.redrawn_as(data) in ("", names.VANILLA) else "rivalry"

@@ -39,7 +39,7 @@ FACTORS = (BASELINE, OURS[0])
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """Two bodies first, then one distractor after the other, then cameras that follow others."""
     every = sorted(lams.methods(preset), key=lambda name: METHODS[name].features)  # backbones are slow
-    doses = (names.VANILLA, *names.DOSES, "")  # from none to all
+    doses = (names.VANILLA, *names.DOSES)  # all at once, without a rival, is the study of alignment
     kinds = [
         (names.BODIES, [*every, *lams.variants(preset)], preset.labels),
         (doses, every, preset.compared),

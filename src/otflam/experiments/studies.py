@@ -100,7 +100,7 @@ def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
     return list(dict.fromkeys([*first, *read, *played]))
 
 
-APART = ("ambiguity", "shapes")
+APART = ("ambiguity", "shapes", "suite")
 """Studies of other worlds and methods than the paper's."""
 
 
@@ -184,6 +184,9 @@ STUDIES = {
         "whose action? both of two bodies' actions read from latents, and one distractor at a time (ours)",
         plan_ambiguity,
     ),
+    "suite": Study(
+        "in which worlds can be seen what to do? all true actions imitated in each (ours)", every("agents", "suite")
+    ),
     "tuning": Study("how long to train on labels, by returns on validation seeds (ours)", every("tuning", "tuning")),
     "baselines": Study(
         "returns of all methods and references (Table full_baseline, figure combined_result)",
@@ -195,7 +198,9 @@ STUDIES = {
     ),
     "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
     "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
-    "all": Study("all of the paper's, and what belongs to them: not ambiguity and shapes", plan_all, draw_pictures),
+    "all": Study(
+        "all of the paper's, and what belongs to them: not ambiguity, shapes and suite", plan_all, draw_pictures
+    ),
 }
 
 

@@ -21,6 +21,7 @@ from otflam.evaluate import (
     Records,
     chosen,
     complete,
+    distracted,
     estimate,
     group,
     named,
@@ -91,10 +92,19 @@ def side_gap(
     return estimate(np.mean(gaps, 0).tolist(), comparisons) if gaps else None
 
 
+def dosed(folder: Path, preset: str) -> Records:
+    """What is known of the agent's actions in every world; where all distract at once, by the records of alignment."""
+    found = usual(chosen(folder, "ambiguity", preset))
+    for record in usual(distracted(folder, "alignment", preset)):
+        read = record["metrics"].get("action_r2")
+        found.append(record | {"metrics": {"agent_r2": read}})
+    variants = {record["method"] for record in found if redrawn_as(record["task"]) in (VANILLA, *DOSES)}
+    return [record | {"base": task_of(record["task"])} for record in found if record["method"] in variants]
+
+
 def doses_table(folder: Path, preset: str) -> Body:
-    """The agent's action R² and its innovation in every world of the same episodes."""
-    records, rows = usual(chosen(folder, "ambiguity", preset)), []
-    records = [record | {"base": task_of(record["task"])} for record in records]
+    """The agent's action R² in every world of the same episodes."""
+    records, rows = dosed(folder, preset), []
     for (task, labels, _), found in sorted(group(records, "base", "labels", "method").items()):
         by = {redrawn_as(key[0]): part for key, part in group(found, "task").items()}
         entries = [over_seeds(by[end], "agent_r2") if end in by else NONE for end in LADDER]
@@ -176,9 +186,9 @@ def draw_task(axis: Axes, groups: dict[str, Records], looks: dict[str, tuple[str
 
 def sketch_doses(folder: Path, preset: str) -> Sketch | None:
     """What each distractor costs each method, on the same episodes."""
-    everything = complete(usual(chosen(folder, "ambiguity", preset)), "agent_r2")
+    everything = complete(dosed(folder, preset), "agent_r2")
     labels = max((record["labels"] for record in everything), default=0)
-    records = [record | {"base": task_of(record["task"])} for record in everything if record["labels"] == labels]
+    records = [record for record in everything if record["labels"] == labels]
     ends = [end for end in LADDER if any(redrawn_as(record["task"]) == end for record in records)]
     if len(ends) < 2:
         return None

@@ -245,6 +245,13 @@ TABLES = {
         "ambiguity",
         sides.doses_table,
     ),
+    "suite": TableSpec(
+        "In which worlds can be seen what to do?",
+        "Rows: a task with or without distractors. Values: returns; all-actions imitates the true action of every "
+        f"frame of all episodes. {SEEDS} Without ±: one seed. From starts: as beside a rival.",
+        "suite",
+        tables_returns.suite_table,
+    ),
     "rivalry": TableSpec(
         "What do agents earn beside a rival?",
         f"Rows: a method with so many labelled episodes, between floor and ceiling. {SEEDS} % of expert: of its return "

@@ -52,6 +52,22 @@ def summary_table(folder: Path, preset: str) -> Body:
     return head, rows
 
 
+def suite_table(folder: Path, preset: str) -> Body:
+    """What imitating every true action earns in each world, between floor and ceiling."""
+    every = [record for study in ("suite", "control", "rivalry") for record in chosen(folder, study, preset)]
+    worlds = ("", names.VANILLA, names.UNLIKE)
+    records = [r for r in every if names.NOISY in r["task"] and names.redrawn_as(r["task"]) in worlds]
+    rows, rows_of = [], (*names.FLOOR, *names.CEILING)
+    for (task,), found in sorted(group(records, "task").items()):
+        by = {method: over([r for r in found if r["method"] == method], "return_mean") for method in rows_of}
+        starts = with_half(over([r for r in found if r["method"] == names.ALL_ACTIONS], "start_return_share", 100), 0)
+        imitated, best = by[names.ALL_ACTIONS], by["expert"]
+        if imitated is not None and best is not None:
+            share = f"{100 * imitated.mean / best.mean:.0f}"
+            rows.append([names.world_of(task), *(with_half(earned, 1) for earned in by.values()), share, starts])
+    return ["world", *rows_of, "% of expert", "from starts %"], rows
+
+
 def headline_table(folder: Path, preset: str) -> Body:
     """The same in a row for each method: returns and starts at every budget, innovation R² at the largest."""
     records, innovations = usual(distracted(folder, "control", preset)), distracted(folder, "innovation", preset)
