@@ -8,32 +8,34 @@ from otflam.evaluate import BASELINE, BODIES, OURS, Records, complete, estimate,
 from otflam.report.claims import Verdict, judged, side, signed, unmeasured
 from otflam.report.sides import SIDES, beside, side_gap
 
+FAST = ("otf-lam-fast", "lapo-fast")
+"""A factorised and a monolithic summary that predict the same, and know more after the same time than the faithful."""
+
 
 def judge_sides(folder: Path, preset: str) -> list[Verdict]:
     """Both halves of the paper's thesis, with the most labels, where only a second body distracts."""
     records = [r for r in complete(beside(folder, preset), "agent_r2", "rival_r2") if redrawn_as(r["task"]) in BODIES]
     most = max((record["labels"] for record in records), default=0)
     latest = [record for record in records if record["labels"] == most]
-    return [*(judge_serving(latest, method) for method in reversed(OURS)), judge_naming(latest)]
+    pairs = [*((method, BASELINE) for method in reversed(OURS)), FAST]
+    return [*(judge_serving(latest, *pair) for pair in pairs), judge_naming(latest)]
 
 
-def judge_serving(records: Records, method: str) -> Verdict:
-    claim = f"Beside a rival, latents of {method} serve both: either's actions are read better than from {BASELINE}"
+def judge_serving(records: Records, method: str, other: str) -> Verdict:
+    claim = f"Beside a rival, latents of {method} serve both: either's actions are read better than from {other}"
     how = (
-        f"Error of a linear probe from {BASELINE}'s latents minus that from ours in the same held-out episodes, "
+        f"Error of a linear probe from {other}'s latents minus that from ours in the same held-out episodes, "
         "averaged over draws of labels, for the agent's labels and for the rival's, in every world of two bodies; 95 % "
         "intervals over episodes, their level divided among all (Bonferroni). Holds if all lie above 0, fails if one "
         "lies below, else open."
     )
     worlds = {task: found for (task,), found in group(records, "task").items()}
     methods = {task: {record["method"] for record in found} for task, found in worlds.items()}
-    known = [task for task in sorted(worlds) if {method, BASELINE} <= methods[task]]
+    known = [task for task in sorted(worlds) if {method, other} <= methods[task]]
     if not known:
-        return unmeasured(claim, "predicted, not measured", how, f"{method} and {BASELINE} beside a rival")
+        return unmeasured(claim, "predicted, not measured", how, f"{method} and {other} beside a rival")
     gaps = {
-        f"{world_of(task)}, {who}": side_gap(
-            worlds[task], BASELINE, f"{who}_r2_errors", method, len(known) * len(SIDES)
-        )
+        f"{world_of(task)}, {who}": side_gap(worlds[task], other, f"{who}_r2_errors", method, len(known) * len(SIDES))
         for task in known
         for who in SIDES
     }
