@@ -49,41 +49,22 @@ class Seen(NamedTuple):
     """Both observations, where they lie side by side in memory."""
 
 
-class Lapo(LAM):
+class Stacked(LAM):
+    """A model that compares two observations, each a stack of frames."""
+
     def __init__(self, config: LapoConfig, size: int, colours: int) -> None:
         super().__init__()
         self.config, self.latent, self.stride = config, config.latent, config.stride
         self.colours, self.side = colours, size // 2 ** len(IMPALA)
         self.offsets, self.training_offsets = self._offsets(1), self._offsets(config.reach)
-        widths = [config.scale * channels for channels in IMPALA]
-        self.wide, stacked = widths[-1], config.frames * colours
-        self.inverse = self.make_inverse(widths, stacked)
-        self.encode = self.encoder_of(stacked, widths)
-        self.act = nn.Linear(config.latent, self.wide * self.side**2)
-        self.decode = self.decoder_of(widths, stacked)
-        start_orthogonal(self)
+        self.widths, self.stacked = [config.scale * channels for channels in IMPALA], config.frames * colours
+        self.wide = self.widths[-1]
 
     @classmethod
-    def build(cls, config: LapoConfig, parts: Parts) -> Lapo:
+    def build(cls, config: LapoConfig, parts: Parts) -> Stacked:
         size = parts.square(2 ** len(IMPALA), "LAPO")
         at_least_one(config, "reach", "stride", "frames", "scale", "latent")
         return cls(config, size, parts.frames[2])
-
-    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
-        return self.inverse_of(2 * stacked, widths)
-
-    def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
-        flat = self.wide * self.side**2
-        return nn.Sequential(self.encoder_of(inputs, widths), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent))
-
-    def encoder_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
-        return conv_encoder(inputs, widths, self.config.blocks)
-
-    def decoder_of(self, widths: list[int], stacked: int) -> nn.Sequential:
-        up, blocks = [2 * self.wide, *reversed(widths)], self.config.blocks
-        return nn.Sequential(
-            *(grow(a, b, blocks) for a, b in itertools.pairwise(up)), nn.GELU(), Pointwise(up[-1], stacked)
-        )
 
     def _offsets(self, reach: int) -> tuple[int, ...]:
         """Frames of the current observation and of those up to `reach` strides ahead."""
@@ -116,9 +97,6 @@ class Lapo(LAM):
             parts.append(Batch(chosen[:, None], (0,), {}).images(0))
         return torch.cat(parts, 1)
 
-    def infer_latent(self, seen: Seen) -> Latents:
-        return self.inverse(torch.cat([seen.now, seen.ahead], 1) if seen.pair is None else seen.pair)
-
     @torch.inference_mode()
     def label(self, store: Store, index: int, columns: dict[str, Store]) -> Float[np.ndarray, "t d"]:
         """As any model does it, to the bit; but a frame, which up to six observations show, becomes numbers once."""
@@ -140,6 +118,35 @@ class Lapo(LAM):
         places = [ahead + back - self.offsets[0] for ahead in (0, self.stride) for back in stack]
         pair = interleave([images[place : place + count].permute(0, 2, 3, 1) for place in places])
         return self.see(*pair.chunk(2, 1))._replace(pair=pair)
+
+
+class Lapo(Stacked):
+    def __init__(self, config: LapoConfig, size: int, colours: int) -> None:
+        super().__init__(config, size, colours)
+        self.inverse = self.make_inverse(self.widths, self.stacked)
+        self.encode = self.encoder_of(self.stacked, self.widths)
+        self.act = nn.Linear(config.latent, self.wide * self.side**2)
+        self.decode = self.decoder_of(self.widths, self.stacked)
+        start_orthogonal(self)
+
+    def make_inverse(self, widths: list[int], stacked: int) -> nn.Module:
+        return self.inverse_of(2 * stacked, widths)
+
+    def inverse_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
+        flat = self.wide * self.side**2
+        return nn.Sequential(self.encoder_of(inputs, widths), nn.Flatten(), nn.GELU(), nn.Linear(flat, self.latent))
+
+    def encoder_of(self, inputs: int, widths: list[int]) -> nn.Sequential:
+        return conv_encoder(inputs, widths, self.config.blocks)
+
+    def decoder_of(self, widths: list[int], stacked: int) -> nn.Sequential:
+        up, blocks = [2 * self.wide, *reversed(widths)], self.config.blocks
+        return nn.Sequential(
+            *(grow(a, b, blocks) for a, b in itertools.pairwise(up)), nn.GELU(), Pointwise(up[-1], stacked)
+        )
+
+    def infer_latent(self, seen: Seen) -> Latents:
+        return self.inverse(torch.cat([seen.now, seen.ahead], 1) if seen.pair is None else seen.pair)
 
     def present(self, seen: Seen) -> Tensor:
         return self.encode(seen.now)
