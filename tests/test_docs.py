@@ -35,6 +35,7 @@ SETTINGS = {
     "f-lapo": "lam train f-lapo DATA --out OUT",
     "flam": "lam train flam-4 DATA --out OUT --tokenizer BASE",
     "hilam": "lam train hilam DATA --out OUT --low BASE",
+    "laom": "lam train laom DATA --out OUT",
     "lapo-fast": "lam train lapo-fast DATA --out OUT",
     "otf-lam-fast": "lam train otf-lam-fast DATA --out OUT --tokenizer BASE",
     "grounding": "policy train LAM DATA --out OUT",

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings, strategies as st
 
-from otflam.core.batch import Batch, shift_clips
+from otflam.core.augment import shift_clips
+from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.experiments.studies import STUDIES
 from otflam.lam.build import build_lam

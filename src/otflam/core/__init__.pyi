@@ -1,10 +1,10 @@
+from otflam.core.augment import shift_clips as shift_clips, warp_images as warp_images
 from otflam.core.batch import (
     BATCH as BATCH,
     Batch as Batch,
     Terms as Terms,
     clip_batches as clip_batches,
     interleave as interleave,
-    shift_clips as shift_clips,
     windows as windows,
 )
 from otflam.core.config import (

@@ -76,23 +76,6 @@ def interleave(images: Sequence[Shaped[Tensor, "b h w c"]]) -> Shaped[Tensor, "b
     return torch.from_numpy(stacked.view(image.numpy().dtype)).permute(0, 3, 1, 2)
 
 
-def shift_clips(batch: Batch, most: int) -> Batch:
-    """Shift every clip by up to so many pixels each way, all its frames alike; what enters repeats the border."""
-    frames, height = batch.frames, batch.frames.shape[2]
-    moved, shifts = torch.empty_like(frames), torch.randint(-most, most + 1, (len(frames), 2))
-    rows = (torch.arange(height) + shifts[:, :1]).clamp(0, height - 1).to(frames.device)
-    for clip, chosen, target, across in zip(frames, rows, moved, shifts[:, 1].tolist(), strict=True):
-        source = clip.index_select(1, chosen)
-        # Slices copy whole rows of pixels: choosing columns one by one takes twice as long.
-        if across > 0:
-            target[:, :, :-across], target[:, :, -across:] = source[:, :, across:], source[:, :, -1:]
-        elif across < 0:
-            target[:, :, -across:], target[:, :, :-across] = source[:, :, :across], source[:, :, :1]
-        else:
-            target.copy_(source)
-    return batch._replace(frames=moved)
-
-
 def clip_batches(frames: np.ndarray | Tensor, offsets: tuple[int, ...]) -> Iterator[Batch]:
     """Check frames that somebody gives, and cut a video into all its clips; clips are taken as they are."""
     if not isinstance(frames, np.ndarray | Tensor):

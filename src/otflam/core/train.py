@@ -44,6 +44,15 @@ class Feed(Protocol):
         ...
 
 
+@runtime_checkable
+class Follower(Protocol):
+    """A model of which something follows its weights, such as a slow copy."""
+
+    def after_step(self) -> None:
+        """Called after every step of the optimiser."""
+        ...
+
+
 def train_into(
     out: Path,
     about: dict[str, Any],
@@ -108,6 +117,8 @@ def fit(
             for part in range(parts)
         )
         logged = train_step(module, batches, optimiser, config, fabric, step)
+        if isinstance(model, Follower):
+            model.after_step()
         step += 1
         progress.advance()
         saving = step % config.save_every == 0 or step == config.steps

@@ -25,8 +25,8 @@ COMPARED = (BASELINE,)
 
 
 def methods(preset: Preset) -> list[str]:
-    """The methods that are compared."""
-    return [name for name in preset.lam if name not in low_level() and not METHODS[name].varies]
+    """The paper's methods, which are compared."""
+    return [name for name in preset.lam if METHODS[name].paper and name not in low_level()]
 
 
 def variants(preset: Preset) -> list[str]:
@@ -50,7 +50,7 @@ class Job:
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """All jobs, the distracting worlds first."""
-    worlds, every = distracting(preset), [name for name in preset.lam if not METHODS[name].varies]
+    worlds, every = distracting(preset), [name for name in preset.lam if METHODS[name].paper]
     jobs = [Job(method, data) for data in worlds for method in every]
     # The others are a control.
     jobs += [Job(method, data) for data in redrawn(preset) for method in every if not METHODS[method].costly]
