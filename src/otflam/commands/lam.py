@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -27,6 +27,7 @@ from otflam.report import ProgressBar, say
 
 if TYPE_CHECKING:
     from otflam.data import Store
+    from otflam.lam import Labels
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class LamTrain:
     """Folder for the trained model; an interrupted training continues there."""
     share: float = 0.5
     """Share of the episodes, from the first on, to train on; the next ones are held out and show its health."""
+    labels: int = 0
+    """Labelled episodes whose actions the model hears while it learns; those that 'otflam policy train' would take."""
+    label_seed: int = 0
+    """Which episodes are labelled: as the --seed of 'otflam policy train'."""
+    label_weight: float = 0.05
+    """Weight of the error of the actions that a linear head reads from the latents."""
+    label_share: float = 0.25
+    """Labelled transitions in a batch for each of the others."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
     preset: Sizes = "laptop"
 
@@ -63,6 +72,8 @@ class LamTrain:
         self.train_with()
 
     def train_with(self, backbone: Any = None, online: bool = False, most: int | None = None) -> None:
+        import numpy as np
+
         from otflam.core import read_json
         from otflam.data import Store, split_episodes
         from otflam.lam import HELD_OUT, train_lam
@@ -71,12 +82,15 @@ class LamTrain:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
         store, base = Store(self.data), getattr(self, "tokenizer", getattr(self, "low", None))
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
+        labels, training = self.heard(store)
+        if labels is not None:  # these follow those to train on: the last ones are never labelled
+            held = held[~np.isin(held, labels.episodes)][-HELD_OUT:]
         held = held[:HELD_OUT] if len(held) else train
         train = train[:most] if len(train) else held
         with ProgressBar(f"train {self.method}", "steps", quiet=not is_main_process()) as bar:
             train_lam(
-                self.method, store, (train, held), self.model, self.train, self.hardware, self.out, base, backbone,
-                online, bar,
+                self.method, store, (train, held), self.model, training, self.hardware, self.out, base, backbone,
+                online, bar, labels,
             )  # fmt: skip
         if is_main_process():
             where = (
@@ -84,6 +98,18 @@ class LamTrain:
             )
             say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{where}")
             say(f"model: {self.out}")
+
+    def heard(self, store: Store) -> tuple[Labels | None, TrainConfig]:
+        """The labels that the model hears, if any, and a training that weighs them."""
+        from otflam.lam import LABELS, Labels
+        from otflam.policy import Splits
+
+        if not self.labels:
+            return None, self.train
+        chosen = Splits.of(store).labelled(self.labels, self.label_seed)
+        weights = self.train.weights | {LABELS: self.label_weight}
+        labels = Labels(tuple(sorted(int(index) for index in chosen)), self.label_share)
+        return labels, replace(self.train, weights=weights)
 
 
 @dataclass(frozen=True)

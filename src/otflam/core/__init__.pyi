@@ -105,6 +105,7 @@ from otflam.core.run import (
 )
 from otflam.core.surface import import_name as import_name, load_plugins as load_plugins, register as register
 from otflam.core.train import (
+    Feed as Feed,
     fit as fit,
     gather_rows as gather_rows,
     leave_process_group as leave_process_group,

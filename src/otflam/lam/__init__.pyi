@@ -20,6 +20,7 @@ from otflam.lam.label import (
     label_base as label_base,
     label_store as label_store,
 )
+from otflam.lam.labels import LABELS as LABELS, Labels as Labels
 from otflam.lam.method import (
     METHODS as METHODS,
     Base as Base,

@@ -61,6 +61,10 @@ class LAM(nn.Module, ABC):
     """Frames that naming a transition needs, relative to the current one."""
     training_offsets: tuple[int, ...]
     """Frames that a training step needs."""
+    transient: tuple[str, ...] = ()
+    """Parts of its state that only its training needs."""
+    label_head: nn.Module
+    """What reads actions from latents in training, where labels are heard."""
     since_start: tuple[str, ...] = ()
     """Stored columns that cannot stand for what was before an episode, where its first frame is repeated."""
 

@@ -13,6 +13,7 @@ import torch
 from otflam.core import (
     SILENT,
     SMALLER_STEPS,
+    Feed,
     Hardware,
     Machine,
     Progress,
@@ -29,6 +30,7 @@ from otflam.data import Clips, DatasetClips, RandomBatches, Store
 from otflam.lam.build import LAM_KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
+from otflam.lam.labels import HeardClips, Labels, let_hear
 from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM, Parts
 
@@ -48,17 +50,26 @@ def train_lam(
     backbone: Backbone | None = None,
     online: bool = False,
     progress: Progress = SILENT,
+    labels: Labels | None = None,
 ) -> LAM:
     """Train on the first part of a `split` and watch the model's health on the second; or continue, or find it done.
 
     `base` is the folder of the trained model that this one works on, if it does: a tokenizer or a low-level model.
+    With `labels` it hears the actions of some episodes, and `train` must have a weight for that.
     """
     if "frames" not in store:
         raise UserError(f"{store.path} has no frames", "give a data set")
     height, width, colours = store.columns["frames"].shape
     begun = begin(method, (height, width, colours), config, train, hardware, base, backbone)
-    model, used = begun.model, np.concatenate([np.asarray(episodes) for episodes in split])
-    about = {"data": store.hash, "episodes": [[int(index) for index in episodes] for episodes in split]}
+    model, heard = begun.model, () if labels is None else labels.episodes
+    used = np.concatenate([np.asarray(episodes, np.int64) for episodes in (*split, heard)])
+    about: dict[str, Any] = {"data": store.hash}
+    about |= {"episodes": [[int(index) for index in episodes] for episodes in split]}
+    if labels is not None:
+        if not set(heard).isdisjoint(used[: len(used) - len(heard)].tolist()):
+            raise UserError("labelled episodes that are among the others", "label others, and hold out others")
+        let_hear(model, store)
+        about["labels"] = to_json(labels)
     for episodes in split:
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
     check_base(base, store, split[1])
@@ -67,10 +78,16 @@ def train_lam(
     def clips(number: int) -> Clips:
         return Clips(store, model.training_offsets, (), split[number], columns)
 
+    def feed() -> Feed:
+        if labels is None:
+            return clips(0)
+        labelled = Clips(store, model.training_offsets, ("actions",), labels.episodes, columns)
+        return HeardClips(clips(0), labelled, labels.share)
+
     def prepare() -> None:
         columns.update(model.columns(begun.parts, store, used, progress, online))
 
-    return train_on(begun, clips, out, about | {"online": online}, prepare, progress)
+    return train_on(begun, feed, lambda: clips(1), out, about | {"online": online}, prepare, progress)
 
 
 def train_on_dataset(
@@ -95,7 +112,7 @@ def train_on_dataset(
     begun = begin(method, (height, width, colours), config, train, hardware or Hardware(), base, backbone)
     clips = [DatasetClips(dataset, begun.model.training_offsets) for dataset in datasets]
     about = {"data": stable_hash([each.hash for each in clips]), "episodes": [[], []], "online": True}
-    return train_on(begun, clips.__getitem__, Path(out), about, None, progress)
+    return train_on(begun, lambda: clips[0], lambda: clips[1], Path(out), about, None, progress)
 
 
 class Begun(NamedTuple):
@@ -126,31 +143,32 @@ def begin(
 
 def train_on(
     begun: Begun,
-    clips: Callable[[int], RandomBatches],
+    clips: Callable[[], Feed],
+    held_out: Callable[[], RandomBatches],
     out: Path,
     about: dict[str, Any],
     prepare: Callable[[], None] | None,
     progress: Progress,
 ) -> LAM:
-    """Train on clips 0 and watch the model's health on clips 1; `prepare` computes what is frozen, if anything is."""
+    """Train on clips and watch the model's health on others; `prepare` computes what is frozen, if anything is."""
     method, model, config, train, parts, fabric = begun
     facts = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), **about}
     facts |= describe_parts(method, parts)
 
-    def feed() -> RandomBatches:
+    def feed() -> Feed:
         if parts.backbone is not None:
             parts.backbone.to(fabric.device)
         if prepare is not None:
             prepare()
         progress.part(f"train {method}", "steps")
-        return clips(0)
+        return clips()
 
     def check() -> dict[str, float]:
         # More than once a training: whether the latent matters shows early, and is what one wants to know.
-        return check_health(model, clips(1), *check_size(train.save_every * train.batch, 2))
+        return check_health(model, held_out(), *check_size(train.save_every * train.batch, 2))
 
     def finish() -> None:
-        health = check_health(model, clips(1), *check_size(train.steps * train.batch))
+        health = check_health(model, held_out(), *check_size(train.steps * train.batch))
         if not all(map(math.isfinite, health.values())):
             raise UserError("the trained model's predictions are not finite", SMALLER_STEPS)
         write_json(out / "health.json", {**health, "verdict": verdict(health)})
