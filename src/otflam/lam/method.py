@@ -14,7 +14,7 @@ from typing import Any, Literal
 from otflam.core import TrainConfig, import_name, load_plugins, register, require_name
 
 GROUP = "otflam.methods"
-BUILT_IN = ("otf_lam", "lapo", "flam", "hilam", "fast", "laom")
+BUILT_IN = ("otf_lam", "lapo", "flam", "hilam", "fast", "laom", "bottlenecks", "mask_lapo")
 """Folders beside this file; their order is that of help, plans and tables."""
 
 ModelConfig = Any

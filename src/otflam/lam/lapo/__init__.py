@@ -65,7 +65,7 @@ PATCHES = {"tiny": 2, "demo": 5, "laptop": 5, "paper": 7}
 def sizes(config: Callable[..., Any], weights: dict[str, float], **more: dict[str, Any]) -> dict[str, Size]:
     """The family's own sizes of one method; `more` has what else it is given, by preset."""
     return {
-        name: Size(config(**size, **more.get(name, {})), replace(TRAININGS[name], weights=weights))
+        name: Size(config(**{**size, **more.get(name, {})}), replace(TRAININGS[name], weights=weights))
         for name, size in SIZES.items()
     }
 
