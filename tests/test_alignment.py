@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, strategies as st
 from PIL import Image
 from scipy import stats as scipy_stats
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics import r2_score as sklearn_r2
 from sklearn.preprocessing import StandardScaler
 
@@ -24,6 +24,7 @@ from otflam.envs.rollout import episode_seed, make_policy, play_episode
 from otflam.envs.suite import ControlEnv
 from otflam.envs.world import World
 from otflam.evaluate.alignment import (
+    Ridge,
     aligned_columns,
     change,
     episodes_of,
@@ -31,8 +32,8 @@ from otflam.evaluate.alignment import (
     leakage_metrics,
     principal_axes,
     r2_score,
-    ridge,
     ridge_guess,
+    ridge_guesses,
 )
 from otflam.evaluate.control import play
 from otflam.evaluate.records import Cell, read_records, write_record
@@ -51,15 +52,32 @@ from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 TINY, LAPTOP, CPU = get_preset("tiny"), get_preset("laptop"), Hardware(accelerator="cpu")
 
 
+def plain(inputs: np.ndarray, outputs: np.ndarray, alpha: float, rows: np.ndarray) -> np.ndarray:
+    ridge = Ridge(inputs)
+    return ridge.fit(outputs)(alpha, ridge.standardise(rows))
+
+
+def test_several_outputs_are_read_as_each_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=(20, 7)) for _ in range(5)]
+    outputs = {
+        name: [rng.normal(size=(20, 3)) + each[:, :3] * scale for each in inputs]
+        for name, scale in (("a", 0.0), ("b", 5.0))
+    }
+    unseen = rng.normal(size=(9, 7))
+    for name, guess in ridge_guesses(inputs, outputs, unseen).items():
+        np.testing.assert_array_equal(guess, ridge_guess(inputs, outputs[name], unseen))
+
+
 def test_ridge_is_sklearn_s() -> None:
     rng = np.random.default_rng(0)
     inputs, weights = rng.normal(2, [1, 5, 0.1], (200, 3)), rng.normal(size=(3, 2))
     outputs = inputs @ weights + rng.normal(size=(200, 2))
     scaler = StandardScaler().fit(inputs)
     for alpha in (1e-4, 1.0, 100.0):
-        reference = Ridge(alpha=alpha * 200).fit(scaler.transform(inputs), outputs)
+        reference = SklearnRidge(alpha=alpha * 200).fit(scaler.transform(inputs), outputs)
         assert np.allclose(
-            ridge(inputs, outputs)(alpha)(inputs), reference.predict(scaler.transform(inputs)), atol=1e-4
+            plain(inputs, outputs, alpha, inputs), reference.predict(scaler.transform(inputs)), atol=1e-4
         )
 
 
@@ -77,7 +95,7 @@ def test_the_ridge_chooses_its_strength_on_other_episodes() -> None:
     outputs = [rng.normal(size=(20, 1)) for _ in range(4)]
     unseen, truth = rng.normal(size=(500, 60)), rng.normal(size=(500, 1))
     assert r2_score(ridge_guess(inputs, outputs, unseen), truth) > -0.3
-    assert r2_score(ridge(np.concatenate(inputs), np.concatenate(outputs))(1e-4)(unseen), truth) < -1
+    assert r2_score(plain(np.concatenate(inputs), np.concatenate(outputs), 1e-4, unseen), truth) < -1
     signal = [rows[:, :1] * 2 for rows in inputs]
     assert r2_score(ridge_guess(inputs, signal, unseen), unseen[:, :1] * 2) > 0.99
 

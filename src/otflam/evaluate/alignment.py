@@ -189,30 +189,49 @@ def r2_score(guess: Table, truth: Table) -> float:
 
 def ridge_guess(inputs: list[Table], outputs: list[Table], unseen: Table) -> Table:
     """Linear regression; its strength is chosen on one half of the episodes after fitting the other, both ways."""
-    halves = [slice(0, None, 2), slice(1, None, 2)]
-    errors = np.zeros(len(ALPHAS))
+    return ridge_guesses(inputs, {"": outputs}, unseen)[""]
+
+
+def ridge_guesses(inputs: list[Table], outputs: Mapping[str, list[Table]], unseen: Table) -> dict[str, Table]:
+    """The same of several outputs, each with its own strength; what the inputs ask for is done once."""
+    halves, folds = [slice(0, None, 2), slice(1, None, 2)], []
     if len(inputs) > 1:
         for fitted, checked in (halves, halves[::-1]):
-            solve = ridge(np.concatenate(inputs[fitted]), np.concatenate(outputs[fitted]))
-            truth = np.concatenate(outputs[checked])
-            seen = np.concatenate(inputs[checked])
-            errors += [np.square(solve(alpha)(seen) - truth).sum() for alpha in ALPHAS]
-    best = ALPHAS[int(errors.argmin())] if len(inputs) > 1 else ALPHAS[len(ALPHAS) // 2]
-    return ridge(np.concatenate(inputs), np.concatenate(outputs))(best)(unseen)
+            ridge = Ridge(np.concatenate(inputs[fitted]))
+            folds.append((ridge, ridge.standardise(np.concatenate(inputs[checked])), fitted, checked))
+    whole, found = Ridge(np.concatenate(inputs)), {}
+    rows = whole.standardise(unseen)
+    for name, known in outputs.items():
+        errors = np.zeros(len(ALPHAS))
+        for ridge, seen, fitted, checked in folds:
+            guess, truth = ridge.fit(np.concatenate(known[fitted])), np.concatenate(known[checked])
+            errors += [np.square(guess(alpha, seen) - truth).sum() for alpha in ALPHAS]
+        best = ALPHAS[int(errors.argmin())] if folds else ALPHAS[len(ALPHAS) // 2]
+        found[name] = whole.fit(np.concatenate(known))(best, rows)
+    return found
 
 
-def ridge(inputs: Table, outputs: Table) -> Callable[[float], Callable[[Table], Table]]:
-    """Solve a standardised ridge once for any strength."""
-    mean, deviation, centre = inputs.mean(0), inputs.std(0) + 1e-6, outputs.mean(0)
-    normal = (inputs - mean) / deviation
-    values, axes = np.linalg.eigh(normal.T @ normal / len(normal))
-    seen = axes.T @ (normal.T @ (outputs - centre)) / len(normal)
+class Ridge:
+    """A standardised ridge, solved once for any strength and any outputs."""
 
-    def at(alpha: float) -> Callable[[Table], Table]:
-        weights = axes @ (seen / (np.maximum(values, 0) + alpha)[:, None])
-        return lambda rows: (rows - mean) / deviation @ weights + centre
+    def __init__(self, inputs: Table) -> None:
+        self.mean, self.deviation = inputs.mean(0), inputs.std(0) + 1e-6
+        self.normal = self.standardise(inputs)
+        self.values, self.axes = np.linalg.eigh(self.normal.T @ self.normal / len(inputs))
 
-    return at
+    def standardise(self, rows: Table) -> Table:
+        return (rows - self.mean) / self.deviation
+
+    def fit(self, outputs: Table) -> Callable[[float, Table], Table]:
+        """What guesses outputs at a strength from rows that are standardised."""
+        centre = outputs.mean(0)
+        seen = self.axes.T @ (self.normal.T @ (outputs - centre)) / len(self.normal)
+
+        def guess(alpha: float, rows: Table) -> Table:
+            weights = self.axes @ (seen / (np.maximum(self.values, 0) + alpha)[:, None])
+            return rows @ weights + centre
+
+        return guess
 
 
 def leakage_metrics(

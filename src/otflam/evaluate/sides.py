@@ -17,7 +17,7 @@ import numpy as np
 
 from otflam.core import Hardware, stable_hash
 from otflam.data import Column, Store, derive, mask_column, moving_pixels, recorded_collection
-from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, ridge_guess
+from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, ridge_guesses
 from otflam.evaluate.probes import Side, guess_with_frames, innovation_column, player_of, scored
 from otflam.policy import SEEN_AHEAD, Episodes, PolicyConfig, Splits, Target
 
@@ -50,18 +50,20 @@ def read_sides(
 ) -> dict[str, float | list[float]]:
     """How well each side's actions are read from latents and from their controls, with labels of each side."""
     found: dict[str, float | list[float]] = {}
-    inputs = {name: episodes_of(column, name, labelled, last) for name, column in columns.items()}
-    unseen = {name: np.concatenate(episodes_of(column, name, probes, last)) for name, column in columns.items()}
-    for measure, (known, name) in targets_of(store).items():
-        outputs, truths = (episodes_of(known, name, part, last) for part in (labelled, probes))
-        for control in columns:
-            guess = ridge_guess(inputs[control], outputs, unseen[control])
-            score = scored(measure, guess, truths)
+    wanted = targets_of(store)
+    outputs, truths = (
+        {measure: episodes_of(known, name, part, last) for measure, (known, name) in wanted.items()}
+        for part in (labelled, probes)
+    )
+    for control, column in columns.items():
+        inputs, unseen = (episodes_of(column, control, part, last) for part in (labelled, probes))
+        for measure, guess in ridge_guesses(inputs, outputs, np.concatenate(unseen)).items():
+            score = scored(measure, guess, truths[measure])
             if control != "latents":
                 found[f"{measure}_{control}"] = score[measure]
                 continue
-            errors = np.square(guess - np.concatenate(truths)).mean(1)
-            edges = np.cumsum([len(part) for part in truths])[:-1]
+            errors = np.square(guess - np.concatenate(truths[measure])).mean(1)
+            edges = np.cumsum([len(part) for part in truths[measure]])[:-1]
             # Episodes are what is independent here: what is compared is compared in each.
             found |= score | {f"{measure}_errors": [float(part.mean()) for part in np.split(errors, edges)]}
     return found
