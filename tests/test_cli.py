@@ -111,7 +111,7 @@ def test_help_does_not_load_the_machinery() -> None:
         (["data", "chek", "x"], "unknown command 'data chek': did you mean 'data check'?"),
         (["trian"], "did you mean 'tokenizer train', 'lam train', 'policy train' or 'expert train'?"),
         (["tokenizer", "trian", "x"], "unknown command 'tokenizer trian': did you mean 'tokenizer train'?"),
-        (["lam", "train", "lapo", "x"], "'lam train lapo-256' or 'lam train lapo-fast'?"),
+        (["lam", "train", "lapo", "x"], "'lam train lapo-vq' or 'lam train lapo-vae'?"),
         (["--foo"], "unknown option '--foo'"),
         (["--verison"], "unknown option '--verison': did you mean '--version'?"),
         (["data", "--foo"], "'otflam data' has no option '--foo'"),

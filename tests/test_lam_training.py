@@ -40,8 +40,7 @@ from otflam.presets import get_preset
 from otflam.report.predictions import draw_inside
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
-METHODS = sorted({*methods.METHODS} - {"mask-lapo"})
-"""mask-lapo needs masks of a simulator: tests/test_bottlenecks.py."""
+METHODS = sorted({*methods.METHODS} - {"mask-lapo"})  # which needs a simulator's masks: tests/test_bottlenecks.py
 TINY = get_preset("tiny")
 
 

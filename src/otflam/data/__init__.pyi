@@ -31,6 +31,7 @@ from otflam.data.derived import (
 )
 from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
 from otflam.data.masks import (
+    BODIES as BODIES,
     MASKS as MASKS,
     make_masks as make_masks,
     mask_column as mask_column,

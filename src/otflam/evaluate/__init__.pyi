@@ -50,7 +50,6 @@ from otflam.evaluate.names import (
     OURS as OURS,
     REFERENCES as REFERENCES,
     RELABEL as RELABEL,
-    SUITE as SUITE,
     SUPERVISED as SUPERVISED,
     TASKS as TASKS,
     TUNED as TUNED,

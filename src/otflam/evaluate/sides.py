@@ -9,7 +9,6 @@ Axes: n transitions, a actions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -21,11 +20,11 @@ from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, ridge_guess
 from otflam.evaluate.probes import Side, guess_with_frames, innovation_column, player_of, scored
 from otflam.policy import SEEN_AHEAD, Episodes, PolicyConfig, Splits, Target
 
-SIDES_VERSION = 1
+SIDES_VERSION = 2
 MASKED = 8
 """Episodes whose pixels are counted."""
 EVERYONE = "everyone"
-"""All that is to be read, side by side: one network sees frames for all of them alike."""
+"""What is to be read of all sides, side by side."""
 
 
 def sides_of(store: Store) -> tuple[Side, ...]:
@@ -72,8 +71,32 @@ def read_sides(
 def frame_ceilings(
     store: Store, splits: Splits, probes: Episodes, config: PolicyConfig, hardware: Hardware, folder: Path
 ) -> dict[str, float | list[float]]:
-    """What a network reads of everything from the frames around an action, with the labels of all episodes."""
-    targets = targets_of(store)
+    """What networks read from the frames around an action, with the labels of all episodes.
+
+    One reads the actions of all sides, so that none has the better eyes; beside a rival another reads innovations,
+    which are too faint to be read beside actions.
+    """
+    targets, found = targets_of(store), {}
+    kinds = {"actions": [name for name in targets if "innovation" not in name]}
+    if len(sides_of(store)) > 1:
+        kinds["innovations"] = [name for name in targets if "innovation" in name]
+    for kind, measures in kinds.items():
+        if measures:
+            wanted = {measure: targets[measure] for measure in measures}
+            found |= read_together(store, wanted, splits, probes, config, hardware, folder / kind)
+    return found
+
+
+def read_together(
+    store: Store,
+    targets: Mapping[str, tuple[Store, str]],
+    splits: Splits,
+    probes: Episodes,
+    config: PolicyConfig,
+    hardware: Hardware,
+    folder: Path,
+) -> dict[str, float | list[float]]:
+    """What one network reads of all targets, which stand side by side."""
     widths = [known.columns[name].shape[0] for known, name in targets.values()]
 
     def compute(index: int) -> np.ndarray:
@@ -83,11 +106,9 @@ def frame_ceilings(
     key = stable_hash([EVERYONE, SIDES_VERSION, list(targets)])
     column = derive(store, EVERYONE, key, Column("float32", (sum(widths),)), compute)
     guess = guess_with_frames(Target(EVERYONE, column), store, splits, probes, config, hardware, folder)
-    found: dict[str, float | list[float]] = {}
-    for measure, part, (known, name) in zip(
-        targets, np.split(guess, np.cumsum(widths)[:-1], 1), targets.values(), strict=True
-    ):
-        found |= scored(f"{measure}_frames", part, partial(episodes_of, known, name)(probes, SEEN_AHEAD))
+    parts, found = np.split(guess, np.cumsum(widths)[:-1], 1), {}
+    for (measure, (known, name)), part in zip(targets.items(), parts, strict=True):
+        found |= scored(f"{measure}_frames", part, episodes_of(known, name, probes, SEEN_AHEAD))
     return found
 
 

@@ -28,7 +28,7 @@ HELD_OUT = 0.5
 """Share of the episodes that nothing is trained on: the pool of labels, and probes."""
 ON_CORES = ("collect", "draw", "play")
 """Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
-NETWORKS = {"innovations": 2, "ambiguities": 1}
+NETWORKS = {"innovations": 2, "ambiguities": 2}
 """How many networks read from frames what could be read at best, once for all cells of a data set."""
 EPISODE_STEPS = 1000
 """Steps of an episode to its time limit, in every task of the suite."""

@@ -15,6 +15,7 @@ from otflam.report import sides, tables_models, tables_returns
 from otflam.report.published import SCALE
 
 SEEDS = "±: half of the 95 % interval over seeds (Student's t)."
+DRAWS = "±: half of the 95 % interval over draws of labels (Student's t)"
 RETURNS = f"{SEEDS} RMS deviation: of episodes, the paper's second number too."
 Build = Callable[[Path, str], tables_models.Body]
 ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
@@ -229,19 +230,17 @@ TABLES = {
     "ambiguity": TableSpec(
         "Whose action do latents name?",
         "Rows: latents of one model of each method in pictures of two bodies. R² of the executed actions of each, and "
-        "of what no state could have told of them, read by a linear probe with so many labelled episodes of that side, "
-        "on held-out ones; beside what a network reads from frames with all labels (% of frames: innovation R² as a "
-        "share of it), the controls, and how much of the picture moves with each body. ±: half of the 95 % interval "
-        "over draws of labels (Student's t); of differences over the same held-out episodes.",
+        "of what no state could have told of them, read linearly with so many labelled episodes of that side; beside "
+        "what a network reads from frames with all labels (% of frames: innovation R² as a share of it), the controls, "
+        f"and how much of the picture moves with each body. {DRAWS}; of differences over the same held-out episodes.",
         "ambiguity",
         sides.ambiguity_table,
         {"Difference from LAPO-256 with the same labels; below 0 is better": sides.paired_sides_table},
     ),
     "doses": TableSpec(
         "Which distractor costs how much?",
-        "Rows: latents of one model of each method. R² of the agent's executed actions, read by a linear probe with so "
-        "many labelled episodes, on the same episodes drawn with one distractor at a time. ±: half of the 95 % "
-        "interval over draws of labels (Student's t).",
+        "Rows: latents of one model of each method. R² of the agent's executed actions, read linearly with so many "
+        f"labelled episodes, on the same episodes drawn with one distractor at a time. {DRAWS}.",
         "ambiguity",
         sides.doses_table,
     ),
@@ -260,11 +259,7 @@ TABLES = {
         sides.rivalry_table,
     ),
 }
-LISTS: dict[str, Build] = {
-    "methods": tables_models.methods_table,
-    "benchmarks": tables_models.benchmarks_table,
-    "times": tables_models.times_table,
-}
+LISTS: dict[str, Build] = {name: getattr(tables_models, f"{name}_table") for name in ("methods", "benchmarks", "times")}
 """Tables that no study makes: methods as they declare themselves, and what 'otflam bench' measured."""
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 

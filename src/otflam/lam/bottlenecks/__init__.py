@@ -29,7 +29,7 @@ register_method(
         config=VQLapoConfig,
         model="otflam.lam.bottlenecks.model:VQLapo",
         draws=True,
-        colour="#9a7fc7",
+        colour="#791b01",
         sizes=sizes(VQLapoConfig, NEXT | {"commit": 0.25}),
     )
 )
@@ -40,7 +40,7 @@ register_method(
         config=VAELapoConfig,
         model="otflam.lam.bottlenecks.model:VAELapo",
         draws=True,
-        colour="#5b3a8c",
+        colour="#b0775c",
         # AdaWorld's price of a nat, for errors of pixels in [-1, 1].
         sizes=sizes(VAELapoConfig, NEXT | {"price": 2e-4}),
     )

@@ -37,7 +37,7 @@ register_method(
         summary="LAOM: a wide latent action that predicts how a slow copy of the encoder sees the future.",
         config=LaomConfig,
         model="otflam.lam.laom.model:Laom",
-        colour="#8c4a2f",
+        colour="#050828",
         sizes={
             "tiny": size_of("tiny", TRAININGS["tiny"], latent=16, hidden=8, stages=2),
             "demo": size_of("demo", TRAININGS["demo"], **LAPTOP),

@@ -12,8 +12,6 @@ from otflam.lam.method import Method, register_method
 class MaskLapoConfig(LapoConfig):
     latent: int = 256
     """Width of a latent action."""
-    reach: int = 1
-    """The inverse model sees the observation that is to be drawn, with its mask."""
     outside: float = 0.0
     """What an error outside of the agent counts, for each of 1 inside."""
 
@@ -25,7 +23,7 @@ register_method(
         config=MaskLapoConfig,
         model="otflam.lam.mask_lapo.model:MaskLapo",
         draws=True,
-        colour="#c98a2b",
+        colour="#3c0004",
         sizes=sizes(MaskLapoConfig, NEXT, **{name: {"reach": 1} for name in SIZES}),
     )
 )

@@ -16,8 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from otflam.core import SILENT, Batch, Progress, Terms, UserError
-from otflam.data import MASKS, Store, mask_column
-from otflam.envs import AGENT
+from otflam.data import BODIES, MASKS, Store, mask_column
 from otflam.lam.lapo import LapoConfig
 from otflam.lam.lapo.model import Lapo, Seen, Stacked
 from otflam.lam.mask_lapo import MaskLapoConfig
@@ -53,7 +52,7 @@ class MaskLapo(Lapo):
     def agent_at(self, batch: Batch, offset: int) -> Float[Tensor, "b 1 h w"]:
         if MASKS not in batch.columns:
             raise UserError("mask-lapo on frames without masks", "give a data set of the simulator, which draws them")
-        return (batch.at(MASKS, offset) == AGENT).float()[:, None]
+        return (batch.at(MASKS, offset) == BODIES["agent"]).float()[:, None]
 
     def infer_latent(self, seen: Seen) -> Latents:
         assert seen.motion is not None
