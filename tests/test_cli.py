@@ -267,8 +267,8 @@ def test_a_session_from_collecting_to_checking(tmp_path: Path, capsys: pytest.Ca
 
 def test_demo_runs_and_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["demo", "--preset", "tiny", "--out", str(tmp_path / "demo")]
-    code, out, _ = run(*words, capsys=capsys)
-    assert code == 0 and "cheetah-run.png" in out and "walker-run.png" in out
+    code, out, err = run(*words, capsys=capsys)
+    assert code == 0 and "cheetah-run.png" in out and "walker-run.png" in out, err
     began = time.monotonic()
     again = run(*words, capsys=capsys)
     assert again[:2] == (code, out) and time.monotonic() - began < 30

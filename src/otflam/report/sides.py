@@ -68,7 +68,7 @@ def share_named(records: Records, side: str) -> Estimate | None:
     metrics, top = records[0]["metrics"], f"{side}_innovation_r2_frames"
     if metrics.get(top) is None or metrics[f"{top}_interval"][0] <= 0:
         return None
-    return over(records, f"{side}_innovation_r2", 100 / metrics[top])
+    return over(records, f"{side}_innovation_r2", 100.0 / metrics[top])
 
 
 def paired_sides_table(folder: Path, preset: str) -> Body:
@@ -121,7 +121,7 @@ def rivalry_table(folder: Path, preset: str) -> Body:
         for (labels, _), each in sorted(group(found, "labels", "method").items()):
             earned = over(each, "return_mean")
             share = NONE if top is None or earned is None else f"{100 * earned.mean / top.mean:.0f}"
-            starts = with_half(over(each, "start_return_share", 100), 0)
+            starts = with_half(over(each, "start_return_share", 100.0), 0)
             rows.append([task, str(labels or NONE), named(each[0]), with_half(earned, 1), share, starts])
     return ["data", "labels", "method", "return", "% of expert", "from starts %"], rows
 

@@ -25,8 +25,7 @@ NUMBER = re.compile(r"[-−]?\d|–$")
 """How an entry of numbers begins."""
 VALUE = re.compile(r"[-−]?\d+\.\d")
 """How a measured value begins."""
-NAME_CHARACTERS = 60
-"""Characters of the longest name; a longer entry says more than what its row is about."""
+NAME_CHARACTERS = 60  # of the longest name; a longer entry says more than what its row is about
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def suite_table(folder: Path, preset: str) -> Body:
     rows, rows_of = [], (*names.FLOOR, *names.CEILING)
     for (task,), found in sorted(group(records, "task").items()):
         by = {method: over([r for r in found if r["method"] == method], "return_mean") for method in rows_of}
-        starts = with_half(over([r for r in found if r["method"] == names.ALL_ACTIONS], "start_return_share", 100), 0)
+        starts = with_half(over([r for r in found if r["method"] == names.ALL_ACTIONS], "start_return_share", 100.0), 0)
         imitated, best = by[names.ALL_ACTIONS], by["expert"]
         if imitated is not None and best is not None:
             share = f"{100 * imitated.mean / best.mean:.0f}"
