@@ -17,6 +17,7 @@ import pytest
 
 from otflam import cli
 from otflam.commands import COMMANDS
+from otflam.envs.experts import packaged_experts
 from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
 from otflam.experiments.studies import STUDIES
 from otflam.presets import get_preset
@@ -180,7 +181,8 @@ def test_numbers_in_the_pages_come_from_the_records() -> None:
     for name, row in bench.items():
         assert f"`{name}` | {row['value']:.3g}" in text, f"docs/benchmarks.md has another {name}"
     text = (ROOT / "docs" / "experts.md").read_text()
-    for name in ("cheetah-run", "walker-run"):
-        record = json.loads((ROOT / "results" / "experts.json").read_text())[name]
+    experts = json.loads((ROOT / "results" / "experts.json").read_text())
+    assert set(experts) == set(packaged_experts())
+    for record in experts.values():
         for policy in ("expert", "random", "zero"):
             assert f"{record[policy]['mean']:.1f} ± {record[policy]['deviation']:.1f}" in text
