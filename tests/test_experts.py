@@ -32,7 +32,13 @@ from otflam.envs.simulation import Simulation
 from otflam.envs.suite import make
 from otflam.presets import get_preset
 
-BARS = {"cheetah-run": 600, "walker-run": 500}
+BARS = {
+    "ball_in_cup-catch": 900,
+    "cartpole-swingup": 750,
+    "cheetah-run": 600,
+    "reacher-easy": 850,
+    "walker-run": 500,
+}
 
 
 class PPOAgent(nn.Module):
@@ -61,7 +67,7 @@ def test_packaged_experts_are_experts(task: str) -> None:
 
 def test_packaged_experts_are_small() -> None:
     assert set(packaged_experts()) == set(BARS)
-    assert sum(path.stat().st_size for path in packaged_experts().values()) < 2_000_000
+    assert sum(path.stat().st_size for path in packaged_experts().values()) < 3_000_000
 
 
 def test_drawing_does_not_change_what_happens() -> None:
