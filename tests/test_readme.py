@@ -48,7 +48,7 @@ SHORT = {
     "report": {"--records": str(ROOT / "results" / "records")},
 }
 """Options that make a long command short."""
-FEWER = {"--episodes": "2"}
+FEWER = {"--episodes": "2", "--labels": "1"}
 """What a command may ask for, if at all, where data are short."""
 
 
