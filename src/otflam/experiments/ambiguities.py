@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import Any
 
 import numpy as np
 
-from otflam.core import device_of, read_json, retry_busy, stable_hash, versions, write_json
+from otflam.core import device_of, read_json, retry_busy
+from otflam.data import Store
 from otflam.evaluate import (
     ALIGNMENT_VERSION,
     BASELINE,
@@ -17,18 +19,17 @@ from otflam.evaluate import (
     Cell,
     Metrics,
     aligned_columns,
-    finite,
     frame_ceilings,
     names,
     read_sides,
     seen_bodies,
 )
-from otflam.experiments import alignments, lams
+from otflam.experiments import alignments, innovations, lams
 from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.alignments import PROBED
 from otflam.experiments.datasets import Lab, distracting
 from otflam.lam import METHODS
-from otflam.policy import CLONE_VERSION, Splits
+from otflam.policy import CLONE_VERSION, Episodes, Splits
 from otflam.presets import Preset
 
 needs = alignments.needs
@@ -70,16 +71,12 @@ def measure(lab: Lab, job: Job) -> Metrics:
 
 def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:
     """What frames tell of a data set's actions, and how much each body moves in them, found out once."""
-    store, preset = lab.store(data), lab.preset
-    facts = [preset.policy, store.hash, PROBED, SIDES_VERSION, CLONE_VERSION, versions("torch", "numpy")]
-    folder = lab.root / "ceilings" / f"{data}-sides-{stable_hash(facts)[:12]}"
-    if not (folder / "sides.json").exists():
-        splits = Splits.of(store)
-        probes = splits.probes[:PROBED]
-        found = frame_ceilings(store, splits, probes, preset.policy.seeded(0), preset.hardware, folder)
-        found |= seen_bodies(store, probes, preset.tokenizer.motion.stride)
-        write_json(folder / "sides.json", {name: finite(value) for name, value in found.items()})
-    return read_json(folder / "sides.json", "delete it to measure it again")
+    stride = lab.preset.tokenizer.motion.stride
+
+    def read(store: Store, splits: Splits, probes: Episodes, *facts: Any) -> dict[str, float | list[float]]:
+        return frame_ceilings(store, splits, probes, *facts) | seen_bodies(store, probes, stride)
+
+    return innovations.found_once(lab, data, "-sides", SIDES_VERSION, read)
 
 
 def cell(lab: Lab, job: Job) -> Cell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -55,13 +56,20 @@ def measure(lab: Lab, job: Job) -> Metrics:
 
 def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:
     """What could be known at best of a data set, found out once."""
+    return found_once(lab, data, "", CEILINGS_VERSION, read_ceilings)
+
+
+def found_once(
+    lab: Lab, data: str, kind: str, version: int, read: Callable[..., dict[str, float | list[float]]]
+) -> dict[str, float | list[float]]:
+    """What `read` finds out about a data set with the labels of all episodes, kept beside the models."""
     store, preset = lab.store(data), lab.preset
-    facts = [preset.policy, store.hash, PROBED, CEILINGS_VERSION, CLONE_VERSION, versions("torch", "numpy")]
-    folder = lab.root / "ceilings" / f"{data}-{stable_hash(facts)[:12]}"
+    facts = [preset.policy, store.hash, PROBED, version, CLONE_VERSION, versions("torch", "numpy")]
+    folder = lab.root / "ceilings" / f"{data}{kind}-{stable_hash(facts)[:12]}"
     if not (folder / "ceilings.json").exists():
         splits = Splits.of(store)
         probes = splits.probes[:PROBED]
-        found = read_ceilings(store, splits, probes, preset.policy.seeded(0), preset.hardware, folder)
+        found = read(store, splits, probes, preset.policy.seeded(0), preset.hardware, folder)
         write_json(folder / "ceilings.json", {name: finite(value) for name, value in found.items()})
     return read_json(folder / "ceilings.json", "delete it to measure it again")
 

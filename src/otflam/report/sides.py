@@ -98,8 +98,8 @@ def dosed(folder: Path, preset: str) -> Records:
     for record in usual(distracted(folder, "alignment", preset)):
         read = record["metrics"].get("action_r2")
         found.append(record | {"metrics": {"agent_r2": read}})
-    variants = {record["method"] for record in found if redrawn_as(record["task"]) in (VANILLA, *DOSES)}
-    return [record | {"base": task_of(record["task"])} for record in found if record["method"] in variants]
+    dosed_too = {record["method"] for record in found if redrawn_as(record["task"]) in (VANILLA, *DOSES)}
+    return [record | {"base": task_of(record["task"])} for record in found if record["method"] in dosed_too]
 
 
 def doses_table(folder: Path, preset: str) -> Body:
