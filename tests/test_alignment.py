@@ -28,7 +28,6 @@ from otflam.evaluate.alignment import (
     aligned_columns,
     change,
     episodes_of,
-    frozen_future,
     leakage_metrics,
     principal_axes,
     r2_score,
@@ -40,6 +39,7 @@ from otflam.evaluate.records import Cell, read_records, write_record
 from otflam.evaluate.stats import bootstrap_interval, interquartile_mean, rms_deviation
 from otflam.experiments import agents, alignments, lams
 from otflam.experiments.datasets import Lab, prepare_data
+from otflam.lam.audit import frozen_future
 from otflam.lam.build import load_lam
 from otflam.lam.label import label_store
 from otflam.lam.otf_lam import PixelConfig

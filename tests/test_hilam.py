@@ -13,7 +13,7 @@ from otflam.core.batch import Batch
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.store import Store
-from otflam.evaluate.alignment import frozen_future
+from otflam.lam.audit import frozen_future
 from otflam.lam.health import verdict
 from otflam.lam.hilam import HilamConfig
 from otflam.lam.hilam.chunking import (

@@ -17,7 +17,7 @@ from otflam.commands.data import (
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -49,6 +49,7 @@ COMMANDS: dict[str, type[Command]] = {
     **TRAININGS,
     "lam label": LamLabel,
     "lam export": LamExport,
+    "lam audit": LamAudit,
     "lam predict": LamPredict,
     "lam show": LamShow,
     "policy train": PolicyTrain,

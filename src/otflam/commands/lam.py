@@ -242,6 +242,21 @@ class LamExport(LamUse):
 
 
 @dataclass(frozen=True)
+class LamAudit(LamUse):
+    """Ask a trained model what its latents say besides what happened: stillness, shifts, the scene, a rival."""
+
+    def run(self) -> None:
+        from otflam.data import Store
+        from otflam.lam import AUDITS, audit_trained, audit_verdict
+
+        with ProgressBar(f"audit {self.lam}", "episodes") as bar:
+            found = audit_trained(Store(self.data), self.lam, self.backbone(), bar)
+        for name, value in found.items():
+            say(f"{name:<14} {value:6.3f}  {AUDITS[name]}")
+        say(audit_verdict(found))
+
+
+@dataclass(frozen=True)
 class LamPredict(LamUse):
     """Draw what a model predicts: with the right latent, with another transition's, and over several steps."""
 

@@ -12,6 +12,7 @@ from otflam.data.collect import (
     collect_episodes as collect_episodes,
     collect_shards as collect_shards,
     has_distractors as has_distractors,
+    has_rival as has_rival,
     recorded_collection as recorded_collection,
     render as render,
 )

@@ -240,6 +240,11 @@ def has_distractors(store: Store) -> bool:
     return world is not None and level_of(from_json(World, world, "meta.json world")).any
 
 
+def has_rival(store: Store) -> bool:
+    """Whether a data set shows another body beside the agent's; nobody knows of videos."""
+    return store.meta.get("kind") == SIMULATION and recorded_collection(store).world.has_rival
+
+
 def make_policies(collection: Collection, env: Environment) -> dict[str, Policy]:
     """All policies of a mix."""
     return {name: make_policy(name, env, collection.expert) for name in _shares(collection)}

@@ -27,7 +27,7 @@ from torch import Tensor
 from otflam.core import SILENT, Batch, from_json, stable_hash
 from otflam.data import Clips, Column, Store, derive, has_distractors
 from otflam.envs import World, open_backgrounds
-from otflam.lam import CPU, LAM, Backbone, derive_with, label_store, load_lam
+from otflam.lam import CPU, LAM, Backbone, derive_with, frozen_future, label_store, load_lam
 from otflam.motion import MotionConfig, motion
 from otflam.policy import Episodes
 
@@ -145,14 +145,6 @@ def motion_column(store: Store, stride: int, episodes: Episodes) -> Store:
 
     key = stable_hash(["motion", ALIGNMENT_VERSION, stride])
     return derive(store, "motion", key, Column("float32", (width,)), compute, episodes=episodes)
-
-
-def frozen_future(batch: Batch) -> Batch:
-    """The same clips if nothing happened from now on; what frozen networks said of them no longer holds."""
-    now = batch.offsets.index(0)
-    places = [min(place, now) for place in range(len(batch.offsets))]
-    columns = {name: column[:, places] for name, column in batch.columns.items() if name != "codes"}
-    return Batch(batch.frames[:, places], batch.offsets, columns)
 
 
 def raw_motion(batch: Batch, stride: int) -> Float[Tensor, "n f"]:

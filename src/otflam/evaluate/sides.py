@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 
 from otflam.core import Hardware, stable_hash
-from otflam.data import Column, Store, derive, mask_column, moving_pixels, recorded_collection
+from otflam.data import Column, Store, derive, has_rival, mask_column, moving_pixels
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, ridge_guesses
 from otflam.evaluate.probes import Side, guess_with_frames, innovation_column, player_of, scored
 from otflam.policy import SEEN_AHEAD, Episodes, PolicyConfig, Splits, Target
@@ -30,7 +30,7 @@ EVERYONE = "everyone"
 def sides_of(store: Store) -> tuple[Side, ...]:
     """The agent, and its rival if there is one."""
     every: tuple[Side, ...] = get_args(Side)
-    return every if recorded_collection(store).world.has_rival else every[:1]
+    return every if has_rival(store) else every[:1]
 
 
 def targets_of(store: Store) -> dict[str, tuple[Store, str]]:

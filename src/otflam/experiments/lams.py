@@ -16,7 +16,7 @@ from otflam.data import Store, split_episodes
 from otflam.evaluate import BASELINE, CONTROL, NOISY, VANILLA, Cell, redrawn_as
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
-from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, load_lam, low_level, train_lam
+from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, audit_trained, load_lam, low_level, train_lam
 from otflam.presets import Preset
 from otflam.tokenizer import FRAMES_VERSION, TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
 
@@ -186,6 +186,7 @@ def measure(lab: Lab, job: Job) -> dict[str, float]:
     folder = retry_busy(lambda: trained_lam(lab, job))
     health = read_json(folder / "health.json", "train it again")
     numbers = {name: value for name, value in health.items() if name != "verdict"}
+    numbers |= audit_trained(lab.store(job.data), folder, backbone_for(lab, job))  # beside a rival it asks for more
     return numbers | {"train_seconds": training_seconds(folder)}
 
 

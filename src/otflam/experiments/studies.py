@@ -94,10 +94,12 @@ def plan_shapes(preset: Preset) -> list[PlannedCell]:
 
 
 def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
-    """Who plays beside a rival after what latents know of both."""
+    """What latents know of two bodies, audits of their models, who plays beside a rival; then single distractors."""
     read, played = every("ambiguities", "ambiguity")(preset), every("agents", "ambiguity")(preset)
-    first = [planned for planned in read + played if redrawn_as(planned.job.data) in BODIES]
-    return list(dict.fromkeys([*first, *read, *played]))
+    beside = [planned for planned in read if redrawn_as(planned.job.data) in BODIES]
+    models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in beside]
+    first = [planned for planned in played if redrawn_as(planned.job.data) in BODIES]
+    return list(dict.fromkeys([*beside, *models, *first, *read, *played]))
 
 
 APART = ("ambiguity", "shapes", "suite")

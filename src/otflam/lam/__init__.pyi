@@ -1,4 +1,10 @@
 from otflam.lam.api import LatentActionModel as LatentActionModel
+from otflam.lam.audit import (
+    AUDITS as AUDITS,
+    audit_trained as audit_trained,
+    audit_verdict as audit_verdict,
+    frozen_future as frozen_future,
+)
 from otflam.lam.build import LAM_KIND as LAM_KIND, build_lam as build_lam, load_lam as load_lam
 from otflam.lam.features import (
     FEATURES as FEATURES,

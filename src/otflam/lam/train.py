@@ -27,6 +27,7 @@ from otflam.core import (
     write_json,
 )
 from otflam.data import Clips, DatasetClips, RandomBatches, Store
+from otflam.lam.audit import BATCHES as AUDIT_BATCHES, audit, audit_verdict
 from otflam.lam.build import LAM_KIND, build_lam, describe_parts, find_parts, load_lam
 from otflam.lam.features import Backbone
 from otflam.lam.health import check_health, check_size, verdict
@@ -168,10 +169,12 @@ def train_on(
         return check_health(model, held_out(), *check_size(train.save_every * train.batch, 2))
 
     def finish() -> None:
-        health = check_health(model, held_out(), *check_size(train.steps * train.batch))
+        size = check_size(train.steps * train.batch)
+        health = check_health(model, held_out(), *size)
+        health |= audit(model, held_out(), min(size[0], AUDIT_BATCHES), size[1])
         if not all(map(math.isfinite, health.values())):
             raise UserError("the trained model's predictions are not finite", SMALLER_STEPS)
-        write_json(out / "health.json", {**health, "verdict": verdict(health)})
+        write_json(out / "health.json", {**health, "verdict": f"{verdict(health)}; {audit_verdict(health)}"})
 
     def load() -> LAM:
         return load_lam(out, parts.backbone)[0]

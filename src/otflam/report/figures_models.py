@@ -22,6 +22,7 @@ from otflam.evaluate import (
     estimate,
     group,
     named,
+    redrawn_as,
     task_of,
     usual,
     values,
@@ -125,7 +126,8 @@ def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
 
 def sketch_health(folder: Path, preset: str) -> Sketch | None:
     """How far the error with the right latent lies below that with another's, for every model."""
-    groups = group(complete(usual(chosen(folder, "lam", preset)), "gain_over_shuffled"), "task", "method")
+    drawn = [record for record in usual(chosen(folder, "lam", preset)) if redrawn_as(record["task"]) in ("", VANILLA)]
+    groups = group(complete(drawn, "gain_over_shuffled"), "task", "method")
     if not groups:
         return None
     gains = {key: 100 * estimate(values(found, "gain_over_shuffled")).mean for key, found in groups.items()}

@@ -21,7 +21,7 @@ from otflam.evaluate import (
     seed_gap,
     share_of,
 )
-from otflam.lam import METHODS
+from otflam.lam import AUDITS, METHODS
 from otflam.report.published import TRANSFER
 
 Body = tuple[list[str], list[list[str]]]
@@ -97,6 +97,17 @@ def lam_table(folder: Path, preset: str) -> Body:
         rows.append([task, named(found[0]), *errors, *gains, rank, fastest(found, "train_seconds")])
     head = ["data", "method", "held-out error", "shuffled", "copying", "below shuffled %", "below copying %"]
     return [*head, "rank", "seconds"], rows
+
+
+def audits_table(folder: Path, preset: str) -> Body:
+    """What latents say besides what happened."""
+    rows = []
+    for (task, _), found in sorted(group(chosen(folder, "lam", preset), "task", "method").items()):
+        asked = [[record for record in found if metric in record["metrics"]] for metric in AUDITS]
+        if asked[0]:
+            answers = [over_seeds(each, metric, 1.0, 2) for each, metric in zip(asked, AUDITS, strict=True)]
+            rows.append([task, named(found[0]), *answers])
+    return ["data", "method", "nothing happens", "shift", "shortcut", "rival's share"], rows
 
 
 def inside_table(folder: Path, preset: str) -> Body:
