@@ -25,7 +25,8 @@ from otflam.experiments.calibration import Calibration
 from otflam.experiments.cells import PlannedCell, Site, run_cells
 from otflam.experiments.datasets import Lab
 from otflam.experiments.estimate import estimate_work, pieces_of
-from otflam.experiments.studies import APART, STUDIES, draw_transfer, plan_demo
+from otflam.experiments.plans import plan_demo
+from otflam.experiments.studies import APART, STUDIES, draw_transfer
 from otflam.presets import get_preset
 from otflam.report.tables import TABLES
 

@@ -17,7 +17,8 @@ from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 from otflam.evaluate.codes import clips_of_other_episodes, reconstruction, transfer_metrics
 from otflam.evaluate.names import CONTROL
-from otflam.experiments.studies import STUDIES, plan_demo
+from otflam.experiments.plans import plan_demo
+from otflam.experiments.studies import STUDIES
 from otflam.experiments.tokenizers import plan
 from otflam.lam.otf_lam import OTFConfig
 from otflam.motion.config import MotionConfig

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -101,15 +101,13 @@ class LamTrain:
 
     def heard(self, store: Store) -> tuple[Labels | None, TrainConfig]:
         """The labels that the model hears, if any, and a training that weighs them."""
-        from otflam.lam import LABELS, Labels
+        from otflam.lam import labels_of, with_labels
         from otflam.policy import Splits
 
         if not self.labels:
             return None, self.train
         chosen = Splits.of(store).labelled(self.labels, self.label_seed)
-        weights = self.train.weights | {LABELS: self.label_weight}
-        labels = Labels(tuple(sorted(int(index) for index in chosen)), self.label_share)
-        return labels, replace(self.train, weights=weights)
+        return labels_of(chosen, self.label_share), with_labels(self.train, self.label_weight)
 
 
 @dataclass(frozen=True)

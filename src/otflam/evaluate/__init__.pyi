@@ -33,6 +33,7 @@ from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_
 from otflam.evaluate.names import (
     ALIKE as ALIKE,
     ALL_ACTIONS as ALL_ACTIONS,
+    ALL_LABELS as ALL_LABELS,
     BASELINE as BASELINE,
     BODIES as BODIES,
     BODY_TRANSFER as BODY_TRANSFER,
@@ -44,7 +45,9 @@ from otflam.evaluate.names import (
     DOSES as DOSES,
     FINETUNE as FINETUNE,
     GROUNDED as GROUNDED,
+    HEARD as HEARD,
     IDM as IDM,
+    LABELS_ALONE as LABELS_ALONE,
     LABELS_ONLY as LABELS_ONLY,
     NOISY as NOISY,
     OURS as OURS,
@@ -67,10 +70,12 @@ from otflam.evaluate.names import (
 from otflam.evaluate.probes import (
     CEILINGS_VERSION as CEILINGS_VERSION,
     INNOVATION_VERSION as INNOVATION_VERSION,
+    guess_with_frames as guess_with_frames,
     innovation_column as innovation_column,
     read_actions as read_actions,
     read_ceilings as read_ceilings,
     read_innovations as read_innovations,
+    scored as scored,
 )
 from otflam.evaluate.records import (
     Cell as Cell,

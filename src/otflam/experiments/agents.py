@@ -142,7 +142,7 @@ def has_lam(job: Job) -> bool:
 
 
 def lam_job(job: Job) -> lams.Job:
-    return lams.Job(job.method.partition("+")[0], job.data, codes=job.codes)
+    return lams.job_for(job.method, job.data, job.labels, job.seed, job.codes)
 
 
 def config_of(preset: Preset, job: Job) -> PolicyConfig:
@@ -169,7 +169,7 @@ def trained_agent(lab: Lab, job: Job) -> tuple[Path, Path]:
     model = lam_job(job)
     lam, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     # The clone of a model's latents is shared by all budgets and by what goes on from it.
-    shared = lab.root / "clones" / f"{job.data}-{model.method}-seed{job.seed}-{clone_key(task, lam)[:12]}"
+    shared = lab.root / "clones" / f"{job.data}-{model.called}-seed{job.seed}-{clone_key(task, lam)[:12]}"
     way = WAYS.get(job.method.removeprefix(model.method), "decode")
     retry_busy(lambda: train_agent(task, lam, dino, way, shared))
     return out, out / "clone" if way == "relabel" else shared

@@ -33,12 +33,12 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 
 
 def needs(job: Job) -> list[str]:
-    return lams.needs(lams.Job(job.method, job.data))
+    return lams.needs(lams.job_for(job.method, job.data, job.labels, job.seed))
 
 
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read actions from latents and from the controls, and distractors from latents."""
-    store, model = lab.store(job.data), lams.Job(job.method, job.data)
+    store, model = lab.store(job.data), lams.job_for(job.method, job.data, job.labels, job.seed)
     folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
@@ -57,7 +57,7 @@ def probe_config(preset: Preset, job: Job) -> TrainConfig:
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    model = lams.cell(lab, lams.Job(job.method, job.data))
+    model = lams.cell(lab, lams.job_for(job.method, job.data, job.labels, job.seed))
     config = {"lam": model.config, "decode": probe_config(lab.preset, job), "probed": PROBED}
     stages = model.stages | {"alignment": ALIGNMENT_VERSION, "decoder": DECODER_VERSION}
     return lab.cell("alignment", job, config, stages, model.extra | {"labels": job.labels})

@@ -57,7 +57,7 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read both sides' actions from latents and from the controls; and what frames tell of them."""
-    store, model = lab.store(job.data), lams.Job(job.method, job.data)
+    store, model = lab.store(job.data), lams.job_for(job.method, job.data, job.labels, job.seed)
     folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
     splits, last = Splits.of(store), lams.stride_of(folder)
     probes, labelled = splits.probes[:PROBED], splits.labelled(job.labels, job.seed)
@@ -81,7 +81,7 @@ def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    model = lams.cell(lab, lams.Job(job.method, job.data))
+    model = lams.cell(lab, lams.job_for(job.method, job.data, job.labels, job.seed))
     measured = {"alignment": ALIGNMENT_VERSION, "innovation": INNOVATION_VERSION, "sides": SIDES_VERSION}
     return dataclasses.replace(
         alignments.cell(lab, job),

@@ -11,13 +11,14 @@ from typing import Any
 
 from otflam.core import Launcher, Progress, UserError, default_workers, use_one_thread
 from otflam.evaluate import Cell, find_record, redrawn_as, write_record
-from otflam.experiments import agents, alignments, ambiguities, innovations, lams, tokenizers, tuning
+from otflam.experiments import agents, alignments, ambiguities, innovations, lams, readers, tokenizers, tuning
 from otflam.experiments.datasets import Lab, prepare_data
 
 KINDS: dict[str, ModuleType] = {
     "tokenizers": tokenizers,
     "lams": lams,
     "alignments": alignments,
+    "readers": readers,
     "innovations": innovations,
     "ambiguities": ambiguities,
     "tuning": tuning,

@@ -14,7 +14,7 @@ from otflam.core import Progress, UserError
 from otflam.data import DEFAULT_SEQUENCES, SHARES
 from otflam.envs import level_of
 from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, redrawn_as, source_of
-from otflam.experiments import agents, lams, tuning
+from otflam.experiments import agents, lams, readers, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import PlannedCell, Site
 from otflam.experiments.datasets import Lab, collection_of, redrawn_world
@@ -132,12 +132,14 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
     elif kind == "lams":
         yield from lam_pieces(lab, job)
     elif kind in ("alignments", "innovations", "ambiguities"):
-        model = lams.Job(job.method, job.data)
+        model = lams.job_for(job.method, job.data, job.labels, job.seed)
         yield from lam_pieces(lab, model)
         yield label_piece(preset, model, HELD_OUT)
         yield Piece(planned, "probes", 1)
         if networks := NETWORKS.get(kind):
             yield Piece((kind, job.data, "ceilings"), "clone", networks * preset.policy.clone.steps)
+    elif kind == "readers":
+        yield Piece(planned, "clone", readers.training_of(preset, job).steps)
     else:
         yield from agent_pieces(lab, job)
         steps = tuning.EPISODES * (preset.played or EPISODE_STEPS) if kind == "tuning" else played(preset, job)

@@ -40,7 +40,7 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 
 def measure(lab: Lab, job: Job) -> Metrics:
     """Read innovations from latents and from raw motion, linearly and with a small network, with few labels."""
-    store, model = lab.store(job.data), lams.Job(job.method, job.data)
+    store, model = lab.store(job.data), lams.job_for(job.method, job.data, job.labels, job.seed)
     if (column := innovation_column(store)) is None:
         return {"innovation_r2": float("nan"), "innovation_mlp_r2": float("nan")}
     folder, dino = retry_busy(lambda: lams.trained_lam(lab, model)), lams.backbone_for(lab, model)
@@ -76,7 +76,7 @@ def found_once(
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    model, policy = lams.cell(lab, lams.Job(job.method, job.data)), lab.preset.policy
+    model, policy = lams.cell(lab, lams.job_for(job.method, job.data, job.labels, job.seed)), lab.preset.policy
     return dataclasses.replace(
         alignments.cell(lab, job),
         experiment="innovation",

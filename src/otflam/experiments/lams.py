@@ -13,10 +13,24 @@ import numpy as np
 
 from otflam.core import TrainConfig, UserError, read_json, retry_busy, stable_hash, to_json, training_seconds, versions
 from otflam.data import Store, split_episodes
-from otflam.evaluate import BASELINE, CONTROL, NOISY, VANILLA, Cell, redrawn_as
+from otflam.evaluate import BASELINE, CONTROL, HEARD, NOISY, VANILLA, Cell, redrawn_as
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
-from otflam.lam import HELD_OUT, LAM_VERSION, METHODS, Backbone, Base, audit_trained, load_lam, low_level, train_lam
+from otflam.lam import (
+    HELD_OUT,
+    LAM_VERSION,
+    METHODS,
+    Backbone,
+    Base,
+    Labels,
+    audit_trained,
+    labels_of,
+    load_lam,
+    low_level,
+    train_lam,
+    with_labels,
+)
+from otflam.policy import Splits
 from otflam.presets import Preset
 from otflam.tokenizer import FRAMES_VERSION, TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
 
@@ -43,9 +57,25 @@ class Job:
     seed: int = 0
     codes: int = 0
     """Size of the tokenizer's vocabulary; 0: the preset's."""
+    labels: int = 0
+    """Labelled episodes that it hears."""
+    draw: int = 0
+    """Which."""
+
+    @property
+    def called(self) -> str:
+        """The method's name in tables."""
+        return self.method + (HEARD if self.labels else "")
 
     def __str__(self) -> str:
-        return f"{self.method} on {self.data}, seed {self.seed}"
+        heard = f", {self.labels} labels heard, draw {self.draw}" if self.labels else ""
+        return f"{self.method} on {self.data}{heard}, seed {self.seed}"
+
+
+def job_for(method: str, data: str, labels: int, draw: int, codes: int = 0) -> Job:
+    """The model behind a row of the tables; one that hears labels hears those that the row is read with."""
+    name, plus, way = method.partition("+")
+    return Job(name, data, codes=codes, **({"labels": labels, "draw": draw} if plus + way == HEARD else {}))
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
@@ -105,18 +135,26 @@ def split(preset: Preset, job: Job, store: Store) -> tuple[np.ndarray, np.ndarra
     train, held = split_episodes(store, SHARE, 1 - SHARE)
     if METHODS[job.method].features:
         train = train[: preset.featured or None]
+    if (heard := heard_by(store, job)) is not None:  # these follow those to train on: the last ones are never labelled
+        return train, held[~np.isin(held, heard.episodes)][-HELD_OUT:]
     return train, held[:HELD_OUT]
 
 
 def training_for(preset: Preset, job: Job) -> TrainConfig:
-    return dataclasses.replace(preset.lam_training[job.method], seed=job.seed)
+    train = dataclasses.replace(preset.lam_training[job.method], seed=job.seed)
+    return with_labels(train) if job.labels else train
+
+
+def heard_by(store: Store, job: Job) -> Labels | None:
+    """The labels that a job's model hears: those that a row with as many is read with."""
+    return labels_of(Splits.of(store).labelled(job.labels, job.draw)) if job.labels else None
 
 
 def lam_folder(lab: Lab, job: Job) -> Path:
     """Where a job's model is, or will be."""
     planned = cell(lab, job)
     key = stable_hash([job.method, planned.config, planned.data_hash, planned.stages, versions("torch", "numpy")])
-    return lab.root / "lams" / f"{job.data}-{job.method}-{key[:12]}"
+    return lab.root / "lams" / f"{job.data}-{job.called}-{key[:12]}"
 
 
 def trained_lam(lab: Lab, job: Job) -> Path:
@@ -128,7 +166,8 @@ def trained_lam(lab: Lab, job: Job) -> Path:
     dino = backbone_for(lab, job)
     online = dino is not None and not preset.featured  # features of that many frames would fill any disk
     parts = split(preset, job, store)
-    train_lam(job.method, store, parts, config, training, preset.hardware, out, base, dino, online)
+    heard = heard_by(store, job)
+    train_lam(job.method, store, parts, config, training, preset.hardware, out, base, dino, online, labels=heard)
     return out
 
 
@@ -145,7 +184,7 @@ def trained_frames(lab: Lab, job: Job) -> Path:
 
 def low_of(job: Job) -> Job:
     """The job of the low-level model that a job's model works on."""
-    return dataclasses.replace(job, method=METHODS[job.method].low)
+    return dataclasses.replace(job, method=METHODS[job.method].low, labels=0, draw=0)
 
 
 def motion_facts(lab: Lab, job: Job) -> dict[str, Any]:
@@ -199,7 +238,10 @@ def cell(lab: Lab, job: Job) -> Cell:
     if method.base is not None:
         facts |= BASES[method.base].facts(lab, job)
     extra: dict[str, Any] = {"codes": job.codes} if job.codes else {}
+    if (heard := heard_by(store, job)) is not None:
+        facts["labels"], extra["labels"] = to_json(heard), job.labels
     if method.features:
         dino = backbone(lab.root, config.size)
         facts["backbone"], extra["backbone"] = dino.hash, dino.name
-    return lab.cell("lam", job, facts, {"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION}, extra)
+    named = dataclasses.replace(job, method=job.called, seed=job.draw if job.labels else job.seed)
+    return lab.cell("lam", named, facts, {"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION}, extra)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from otflam.core import Launcher, Progress, UserError, read_release, use_one_thread
 from otflam.data import Clips, Store
-from otflam.evaluate import (
-    BASELINE,
-    BODIES,
-    BOUNDS,
-    CONTROL,
-    DIGITS,
-    GROUNDED,
-    OURS,
-    REFERENCES,
-    names,
-    read_records,
-    redrawn_as,
+from otflam.evaluate import CONTROL, DIGITS, read_records
+from otflam.experiments import tokenizers
+from otflam.experiments.cells import PlannedCell, Site, check_failures, run_cells
+from otflam.experiments.datasets import Lab
+from otflam.experiments.plans import (
+    Plan,
+    every,
+    plan_ambiguity,
+    plan_convergence,
+    plan_demo,
+    plan_labels,
+    plan_pictures,
+    plan_shapes,
 )
-from otflam.experiments import lams, tokenizers
-from otflam.experiments.agents import SEEDS, Job
-from otflam.experiments.cells import KINDS, PlannedCell, Site, check_failures, run_cells
-from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.lam import LAM_KIND, Backbone, load_lam
 from otflam.presets import Preset
 from otflam.report import (
@@ -41,8 +37,6 @@ from otflam.report import (
 )
 from otflam.tokenizer import OTF, load_tokenizer, motion_clips
 
-Plan = Callable[[Preset], list[PlannedCell]]
-
 
 @dataclass(frozen=True)
 class Study:
@@ -55,54 +49,7 @@ class Study:
     """Pictures that need more than records."""
 
 
-def every(kind: str, experiment: str) -> Plan:
-    """All cells of an experiment."""
-    return lambda preset: [PlannedCell(kind, job) for job in KINDS[kind].plan(preset, experiment)]
-
-
-def plan_convergence(preset: Preset) -> list[PlannedCell]:
-    """Curves of cloning, and of decoding at every budget."""
-    worlds, main, first = distracting(preset), GROUNDED, preset.compared[0]
-    cloned = [planned for planned in every("agents", "control")(preset) if planned.job.labels == first]
-    return [
-        planned
-        for planned in every("alignments", "alignment")(preset) + cloned
-        if planned.job.data in worlds and planned.job.method in main
-    ]
-
-
-def plan_pictures(preset: Preset) -> list[PlannedCell]:
-    """The tokenizers that pictures are drawn with: of the motion that the preset's own have."""
-    shown = {CONTROL[0]: preset.tokenizer.motion, DIGITS[0]: preset.digit_tokenizer.motion}
-    plan = every("tokenizers", "transfer")(preset)
-    return [
-        planned for planned in plan if planned.job.seed == 0 and planned.job.model.motion == shown[planned.job.source]
-    ]
-
-
-def plan_shapes(preset: Preset) -> list[PlannedCell]:
-    """Variants that learn more in a second than what they vary: healthy, and what do their latents know?"""
-    noisy, plain, variants = distracting(preset), redrawn(preset), lams.variants(preset)
-    models = [PlannedCell("lams", lams.Job(name, data)) for data in (*noisy, *plain) for name in variants]
-    # With distractors no latent knows anything of innovations, without them actions follow from states.
-    read = itertools.product([("alignments", noisy), ("innovations", plain)], variants, preset.compared, SEEDS)
-    return models + [
-        PlannedCell(kind, Job(name, data, labels, seed))
-        for (kind, worlds), name, labels, seed in read
-        for data in worlds
-    ]
-
-
-def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
-    """What latents know of two bodies, audits of their models, who plays beside a rival; then single distractors."""
-    read, played = every("ambiguities", "ambiguity")(preset), every("agents", "ambiguity")(preset)
-    beside = [planned for planned in read if redrawn_as(planned.job.data) in BODIES]
-    models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in beside]
-    first = [planned for planned in played if redrawn_as(planned.job.data) in BODIES]
-    return list(dict.fromkeys([*beside, *models, *first, *read, *played]))
-
-
-APART = ("ambiguity", "shapes", "suite")
+APART = ("ambiguity", "labels", "shapes", "suite")
 """Studies of other worlds and methods than the paper's."""
 
 
@@ -110,23 +57,6 @@ def plan_all(preset: Preset) -> list[PlannedCell]:
     """Everything once, the cheap and telling first."""
     studies = [study for name, study in STUDIES.items() if name not in ("all", *APART)]
     return list(dict.fromkeys(planned for study in studies for planned in study.plan(preset)))
-
-
-def plan_demo(preset: Preset) -> list[PlannedCell]:
-    """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
-    first, data = preset.compared[0], next(data for data in distracting(preset) if data.startswith("cheetah-run"))
-    words = [planned for planned in plan_pictures(preset) if planned.job.source in CONTROL]
-    models = [planned for planned in every("lams", "lam")(preset) if planned.job.data == data]
-    played = [
-        planned
-        for planned in every("agents", "control")(preset)
-        if planned.job.data == data and planned.job.seed == 0 and planned.job.labels in (0, first)
-    ]
-    ours, baseline = ([planned for planned in models if planned.job.method == name] for name in (OURS[0], BASELINE))
-    agents = [each for each in played if each.job.method in (OURS[0], BASELINE, *REFERENCES, *BOUNDS)]
-    # The longest first and the shortest last, so that at the end no core waits long for the other.
-    turn = {names.IDM: 0, **dict.fromkeys(names.UNTRAINED, 2)}
-    return ours + words + baseline + sorted(agents, key=lambda planned: turn.get(planned.job.method, 1))
 
 
 def draw_pictures(lab: Lab) -> Iterator[Path]:
@@ -177,7 +107,8 @@ STUDIES = {
     "lam": Study("every latent action model: does it use its latent? (ours)", every("lams", "lam")),
     "convergence": Study("cloning and decoding against steps (figure converge)", plan_convergence),
     "alignment": Study(
-        "actions and distractors read from latents, with control rows (ours)", every("alignments", "alignment")
+        "actions and distractors read from latents, with control rows (ours)",
+        lambda preset: every("alignments", "alignment")(preset) + every("readers", "alignment")(preset),
     ),
     "innovation": Study(
         "what latents know that no state could tell, beside true ceilings (ours)", every("innovations", "innovation")
@@ -199,9 +130,10 @@ STUDIES = {
         "returns against the size of the vocabulary (Table full_ksweep)", every("agents", "vocabulary")
     ),
     "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
+    "labels": Study("labels inside the training, with and without (ours)", plan_labels),
     "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
     "all": Study(
-        "all of the paper's, and what belongs to them: not ambiguity, shapes and suite", plan_all, draw_pictures
+        "all of the paper's, and what belongs to them: not ambiguity, labels, shapes and suite", plan_all, draw_pictures
     ),
 }
 

@@ -8,16 +8,17 @@ Axes: b transitions, a actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from otflam.core import Batch, Terms, UserError
+from otflam.core import Batch, Terms, TrainConfig, UserError
 from otflam.data import RandomBatches, Store
 from otflam.lam.model import LAM
 
@@ -27,12 +28,16 @@ OTHER_ORDER = 1
 """Added to the seed: labelled clips come in an order of their own."""
 
 
+WEIGHT, SHARE = 0.05, 0.25
+"""Weight of what the head says, and labelled transitions in a batch for each other one: the same for all methods."""
+
+
 @dataclass(frozen=True)
 class Labels:
     """Episodes whose actions a model hears while it learns."""
 
     episodes: tuple[int, ...]
-    share: float = 0.25
+    share: float = SHARE
     """Labelled transitions in a batch for each of the others."""
 
     def __post_init__(self) -> None:
@@ -40,6 +45,16 @@ class Labels:
             raise UserError("no labelled episodes to hear", "give at least one")
         if not 0 < self.share <= 1:
             raise UserError(f"--label-share {self.share}", "give a number above 0, up to 1")
+
+
+def labels_of(episodes: Sequence[int] | np.ndarray, share: float = SHARE) -> Labels:
+    """Labels of some episodes, in one order whoever names them."""
+    return Labels(tuple(sorted(int(index) for index in episodes)), share)
+
+
+def with_labels(train: TrainConfig, weight: float = WEIGHT) -> TrainConfig:
+    """A training that weighs what is heard."""
+    return replace(train, weights=train.weights | {LABELS: weight})
 
 
 class Heard(NamedTuple):

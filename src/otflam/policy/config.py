@@ -74,4 +74,4 @@ class PolicyConfig:
 def way_of(method: str) -> str:
     """How a row of the tables uses labels: a reference by its name, a method by what follows the plus."""
     name, _, way = method.partition("+")
-    return name if name in PARTS else way or "decode"
+    return next((known for known in (name, way) if known in PARTS), "decode")

@@ -36,7 +36,7 @@ CEILINGS = {"innovation_r2_states": "true states before and after", "innovation_
 
 def over_seeds(records: Records, metric: str, scale: float = 1.0, digits: int = 3) -> str:
     """An entry: mean ± half of the 95 % interval over seeds, or a single value."""
-    found = over([record for record in records if record["metrics"][metric] is not None], metric, scale)
+    found = over([record for record in records if record["metrics"].get(metric) is not None], metric, scale)
     return NONE if found is None else found.text(digits)
 
 

@@ -1,0 +1,115 @@
+"""Rows of the tables that hear labels in training, and what frames tell without latents."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from otflam.core.pool import Launcher
+from otflam.core.progress import SILENT
+from otflam.data.store import Store
+from otflam.evaluate.names import ALL_LABELS, HEARD, HEARING, LABELS_ALONE
+from otflam.evaluate.records import read_records
+from otflam.experiments import agents, lams, readers
+from otflam.experiments.cells import PlannedCell, Site, run_cells
+from otflam.experiments.datasets import Lab, prepare_data
+from otflam.experiments.estimate import pieces_of
+from otflam.experiments.plans import plan_labels
+from otflam.policy import way_of
+from otflam.policy.train import Splits
+from otflam.presets import get_preset
+from otflam.report.tables import TABLES, as_markdown
+
+TINY, LAPTOP, DATA = get_preset("tiny"), get_preset("laptop"), "cheetah-run-noisy"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Twice the tiny data: a pool of two episodes to draw from."""
+    more = dataclasses.replace(TINY.collection, episodes=8)
+    found = Lab(tmp_path_factory.mktemp("heard"), dataclasses.replace(TINY, collection=more, labels={1: 8, 2: 8}))
+    prepare_data(found, DATA, 1)
+    return found
+
+
+def test_rows_and_their_models() -> None:
+    plain, heard = (lams.job_for("lapo-256" + end, DATA, 8, 2, 16) for end in ("", HEARD))
+    assert plain == lams.job_for("lapo-256+finetune", DATA, 8, 2, 16) == lams.Job("lapo-256", DATA, codes=16)
+    assert heard == lams.Job("lapo-256", DATA, codes=16, labels=8, draw=2)
+    assert (plain.called, heard.called) == ("lapo-256", "lapo-256+labels")
+    low = lams.low_of(lams.Job("hilam", DATA, labels=8, draw=2))
+    assert low == lams.Job("lapo-64", DATA)  # what it stands on is shared with the method that hears nothing
+    assert way_of("lapo-256+labels") == way_of("lapo-256") == "decode" and way_of("lapo-256+relabel") == "relabel"
+
+
+def test_what_is_heard_decides_the_model(lab: Lab) -> None:
+    """Other labels are another model; the same ones in another order are not; no label is trained or watched on."""
+    store = lab.store(DATA)
+    one, other = (lams.job_for("lapo-128+labels", DATA, 1, draw) for draw in (0, 1))
+    chosen = [Splits.of(store).labelled(1, draw).tolist() for draw in (0, 1)]
+    assert (lams.lam_folder(lab, one) == lams.lam_folder(lab, other)) == (chosen[0] == chosen[1])
+    whole = {lams.lam_folder(lab, lams.job_for("lapo-128+labels", DATA, 2, draw)) for draw in range(3)}
+    assert len(whole) == 1 and lams.lam_folder(lab, lams.Job("lapo-128", DATA)) not in whole
+    trained, held = lams.split(lab.preset, one, store)
+    labels = lams.heard_by(store, one)
+    assert labels is not None and list(labels.episodes) == chosen[0]
+    assert not {*trained.tolist(), *held.tolist()} & {*labels.episodes}
+    assert lams.training_for(lab.preset, one).weights["labels"] > 0
+    assert "labels" not in lams.training_for(lab.preset, dataclasses.replace(one, labels=0)).weights
+
+
+def test_from_labels_to_tables(lab: Lab, tmp_path: Path) -> None:
+    """Model, alignment, agent and readers, worked off as a study does it; a second run finds everything."""
+    site = Site(lab, tmp_path / "records", Launcher(1))
+    row = agents.Job("lapo-128+labels", DATA, 1, 0)
+    plan = [
+        PlannedCell("lams", lams.job_for(row.method, DATA, 1, 0)),
+        PlannedCell("alignments", row),
+        PlannedCell("agents", row),
+        PlannedCell("readers", agents.Job(ALL_LABELS, DATA, 0, 0)),
+        PlannedCell("readers", agents.Job(LABELS_ALONE, DATA, 1, 0)),
+    ]
+    assert {piece.kind for planned in plan for piece in pieces_of(lab, planned)} >= {"lam lapo-128", "clone", "play"}
+    assert run_cells(site, plan, "test", SILENT) == {}
+    assert site.missing(plan) == []
+    (model,) = read_records(site.records, "lam")
+    assert (model["method"], model["labels"], model["seed"]) == ("lapo-128+labels", 1, 0)
+    assert {"audit_zero", "audit_shift", "audit_shortcut"} <= set(model["metrics"])
+    found = {record["method"]: record for record in read_records(site.records, "alignment")}
+    assert set(found) == {"lapo-128+labels", ALL_LABELS, LABELS_ALONE}
+    for reader in (ALL_LABELS, LABELS_ALONE):
+        metrics = found[reader]["metrics"]
+        assert metrics["action_mse"] == pytest.approx(np.mean(metrics["episode_mse"]))
+        assert metrics["action_r2_interval"][0] <= metrics["action_r2"] <= metrics["action_r2_interval"][1]
+    for table in ("lam", "alignment", "control"):
+        assert "lapo-128+labels" in as_markdown(*TABLES[table].make(site.records, "tiny"))
+    assert ALL_LABELS in as_markdown(*TABLES["alignment"].make(site.records, "tiny"))
+
+
+def test_readers_see_their_labels_only(lab: Lab) -> None:
+    store: Store = lab.store(DATA)
+    few, all_of_them = (
+        readers.known_to(lab, agents.Job(*each, 1)) for each in ((LABELS_ALONE, DATA, 1), (ALL_LABELS, DATA, 0))
+    )
+    splits = Splits.of(store)
+    assert few.tolist() == splits.labelled(1, 1).tolist()
+    assert not set(all_of_them.tolist()) & set(splits.probes.tolist())
+    steps = {job.labels: readers.training_of(LAPTOP, job).steps for job in readers.plan(LAPTOP, "alignment")}
+    assert steps == {0: LAPTOP.policy.clone.steps, **LAPTOP.steps["idm"]}
+
+
+def test_the_plan_of_labels() -> None:
+    """With and without, in both worlds, for every seed and budget; models before what is read from them."""
+    plan = plan_labels(LAPTOP)
+    for method in HEARING:
+        for end in ("", HEARD):
+            rows = [planned.job for planned in plan if planned.kind == "agents" and planned.job.method == method + end]
+            assert {(job.labels, job.seed) for job in rows} == {(n, s) for n in (8, 32) for s in (0, 1, 2)}
+            assert {job.data for job in rows} == {
+                f"{task}-run-noisy{world}" for task in ("cheetah", "walker") for world in ("", "-unlike")
+            }
+    kinds = [planned.kind for planned in plan]
+    assert kinds.index("agents") > kinds.index("alignments") > max(i for i, kind in enumerate(kinds) if kind == "lams")
