@@ -18,7 +18,7 @@ import pytest
 from otflam import cli
 from otflam.commands import COMMANDS
 from otflam.envs.experts import packaged_experts
-from otflam.experiments import agents, alignments, innovations, lams, tokenizers, tuning
+from otflam.experiments import agents, alignments, innovations, lams, readers, tokenizers, tuning
 from otflam.experiments.studies import STUDIES
 from otflam.presets import get_preset
 from otflam.report.tables import PLACE, fill
@@ -80,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_dino: Callable[
     """An empty folder with what the pages say a user brings: a folder of videos with labels for one of them."""
     monkeypatch.chdir(tmp_path)
     # Of the recorded experiments only the first cells: test_experiments.py has the rest.
-    for study, some in {tokenizers: slice(1), lams: slice(2, 4)}.items():
+    for study, some in {tokenizers: slice(1), lams: slice(2, 4), readers: slice(1)}.items():
         monkeypatch.setattr(study, "plan", lambda *words, whole=study.plan, some=some: whole(*words)[some])
     some = dataclasses.replace(STUDIES["transfer"], draw=lambda site: iter(()))  # which needs them all
     monkeypatch.setitem(STUDIES, "transfer", some)

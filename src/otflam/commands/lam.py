@@ -53,6 +53,8 @@ class LamTrain:
     """Weight of the error of the actions that a linear head reads from the latents."""
     label_share: float = 0.25
     """Labelled transitions in a batch for each of the others."""
+    views: Literal["none", "shift", "warp"] = "none"
+    """Other views of every clip in training, all its frames alike: shifted a little; or shifted, turned and tilted."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
     preset: Sizes = "laptop"
 
@@ -90,7 +92,7 @@ class LamTrain:
         with ProgressBar(f"train {self.method}", "steps", quiet=not is_main_process()) as bar:
             train_lam(
                 self.method, store, (train, held), self.model, training, self.hardware, self.out, base, backbone,
-                online, bar, labels,
+                online, bar, labels, self.views,
             )  # fmt: skip
         if is_main_process():
             where = (

@@ -1,4 +1,4 @@
-from otflam.core.augment import shift_clips as shift_clips, warp_images as warp_images
+from otflam.core.augment import shift_clips as shift_clips, warp_clips as warp_clips, warp_images as warp_images
 from otflam.core.batch import (
     BATCH as BATCH,
     Batch as Batch,

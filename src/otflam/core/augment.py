@@ -39,15 +39,39 @@ def shift_clips(batch: Batch, most: int) -> Batch:
 
 def warp_images(images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
     """Leave each image as it is, or shift, turn or tilt it, or do two of these; what enters repeats the border."""
-    count, _, height, width = images.shape
+    return look(images, draw_views(len(images)))
+
+
+def warp_clips(batch: Batch, masks: str) -> Batch:
+    """The same for whole clips, all their frames alike, and for their masks."""
+    views = draw_views(len(batch.frames))
+    flat = batch.frames.permute(0, 1, 4, 2, 3).flatten(1, 2).float()
+    seen = look(flat, views).round().clamp(0, 255).to(torch.uint8)
+    frames = seen.unflatten(1, (batch.frames.shape[1], -1)).permute(0, 1, 3, 4, 2).contiguous()
+    columns = dict(batch.columns)
+    if masks in columns:
+        columns[masks] = look(columns[masks].float(), views, "nearest").to(columns[masks].dtype)
+    return Batch(frames, batch.offsets, columns)
+
+
+def draw_views(count: int) -> Float[Tensor, "b 3 3"]:
+    """Where each image looks: projections of places from -1 to 1."""
     still, shift, turn, tilt = torch.eye(3).expand(count, 3, 3), shifts(count), turns(count), tilts(count)
     every = torch.stack([still, shift, turn, tilt, shift @ turn, shift @ tilt, turn @ tilt, tilt @ turn])
-    chosen = every[torch.randint(len(every), (count,)), torch.arange(count)].to(images)
+    return every[torch.randint(len(every), (count,)), torch.arange(count)]
+
+
+def look(
+    images: Float[Tensor, "b c h w"], views: Float[Tensor, "b 3 3"], mode: str = "bilinear"
+) -> Float[Tensor, "b c h w"]:
+    """Images as they are seen from there."""
+    count, _, height, width = images.shape
+    chosen = views.to(images)
     rows, columns = (torch.arange(side).add(0.5).mul(2 / side).sub(1) for side in (height, width))
     places = torch.stack([*torch.meshgrid(columns, rows, indexing="xy"), torch.ones(height, width)], -1).to(images)
     seen = places.view(-1, 3) @ chosen.mT
     grid = (seen[..., :2] / seen[..., 2:].clamp_min(0.05)).view(count, height, width, 2)
-    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+    return F.grid_sample(images, grid, mode=mode, padding_mode="border", align_corners=False)
 
 
 def shifts(count: int) -> Float[Tensor, "b 3 3"]:

@@ -34,6 +34,7 @@ from otflam.lam.health import check_health, check_size, verdict
 from otflam.lam.labels import HeardClips, Labels, let_hear
 from otflam.lam.method import ModelConfig
 from otflam.lam.model import LAM, Parts
+from otflam.lam.views import Views, let_vary
 
 LAM_VERSION = 2
 """Bump when training would give other weights: then nothing trained before is taken for its result."""
@@ -52,11 +53,13 @@ def train_lam(
     online: bool = False,
     progress: Progress = SILENT,
     labels: Labels | None = None,
+    views: Views = "none",
 ) -> LAM:
     """Train on the first part of a `split` and watch the model's health on the second; or continue, or find it done.
 
     `base` is the folder of the trained model that this one works on, if it does: a tokenizer or a low-level model.
-    With `labels` it hears the actions of some episodes, and `train` must have a weight for that.
+    With `labels` it hears the actions of some episodes, and `train` must have a weight for that. Other `views` of clips
+    have no stored features, so that a backbone then runs in every step.
     """
     if "frames" not in store:
         raise UserError(f"{store.path} has no frames", "give a data set")
@@ -75,6 +78,7 @@ def train_lam(
         Clips(store, model.training_offsets, (), episodes)  # refuses data that do not fit before anything is written
     check_base(base, store, split[1])
     columns: dict[str, Store] = {}
+    online = online or views != "none"
 
     def clips(number: int) -> Clips:
         return Clips(store, model.training_offsets, (), split[number], columns)
@@ -88,7 +92,7 @@ def train_lam(
     def prepare() -> None:
         columns.update(model.columns(begun.parts, store, used, progress, online))
 
-    return train_on(begun, feed, lambda: clips(1), out, about | {"online": online}, prepare, progress)
+    return train_on(begun, feed, lambda: clips(1), out, about | {"online": online}, prepare, progress, views)
 
 
 def train_on_dataset(
@@ -101,6 +105,7 @@ def train_on_dataset(
     base: Path | None = None,
     backbone: Backbone | None = None,
     progress: Progress = SILENT,
+    views: Views = "none",
 ) -> LAM:
     """The same on two map-style torch datasets of clips (data/clips.py::DatasetClips): to train on, and to watch."""
     if not all(map(len, datasets)):
@@ -113,7 +118,7 @@ def train_on_dataset(
     begun = begin(method, (height, width, colours), config, train, hardware or Hardware(), base, backbone)
     clips = [DatasetClips(dataset, begun.model.training_offsets) for dataset in datasets]
     about = {"data": stable_hash([each.hash for each in clips]), "episodes": [[], []], "online": True}
-    return train_on(begun, lambda: clips[0], lambda: clips[1], Path(out), about, None, progress)
+    return train_on(begun, lambda: clips[0], lambda: clips[1], Path(out), about, None, progress, views)
 
 
 class Begun(NamedTuple):
@@ -150,11 +155,13 @@ def train_on(
     about: dict[str, Any],
     prepare: Callable[[], None] | None,
     progress: Progress,
+    views: Views,
 ) -> LAM:
     """Train on clips and watch the model's health on others; `prepare` computes what is frozen, if anything is."""
     method, model, config, train, parts, fabric = begun
     facts = {"kind": LAM_KIND, "version": LAM_VERSION, "method": method, "model": to_json(config), **about}
-    facts |= describe_parts(method, parts)
+    facts |= describe_parts(method, parts) | ({} if views == "none" else {"views": views})
+    let_vary(model, views)
 
     def feed() -> Feed:
         if parts.backbone is not None:

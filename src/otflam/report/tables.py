@@ -21,10 +21,8 @@ Build = Callable[[Path, str], tables_models.Body]
 ESCAPES = {sign: "\\" + sign for sign in "&%#_${}"}
 ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 SIGNS = {"±": r"$\pm$", "→": r"$\rightarrow$", "²": r"$^2$", "–": "--", "−": "$-$", "≥": r"$\geq$", "≤": r"$\leq$"}
-NUMBER = re.compile(r"[-−]?\d|–$")
-"""How an entry of numbers begins."""
-VALUE = re.compile(r"[-−]?\d+\.\d")
-"""How a measured value begins."""
+NUMBER = re.compile(r"[-−]?\d|–$")  # how an entry of numbers begins
+VALUE = re.compile(r"[-−]?\d+\.\d")  # how a measured value begins
 NAME_CHARACTERS = 60  # of the longest name; a longer entry says more than what its row is about
 
 
@@ -258,7 +256,9 @@ TABLES = {
         sides.rivalry_table,
     ),
 }
-LISTS: dict[str, Build] = {name: getattr(tables_models, f"{name}_table") for name in ("methods", "benchmarks", "times")}
+LISTS: dict[str, Build] = {
+    name: getattr(tables_models, f"{name}_table") for name in ("methods", "benchmarks", "times", "ranges")
+}
 """Tables that no study makes: methods as they declare themselves, and what 'otflam bench' measured."""
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 

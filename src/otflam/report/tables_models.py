@@ -110,6 +110,27 @@ def audits_table(folder: Path, preset: str) -> Body:
     return ["data", "method", "nothing happens", "shift", "shortcut", "rival's share"], rows
 
 
+def ranges_table(folder: Path, preset: str) -> Body:
+    """Which numbers are normal? The least and the largest of each method over all recorded data sets and seeds."""
+    shown = {
+        "error": (1.0, 4),
+        "error_copied": (1.0, 4),
+        "gain_over_shuffled": (100.0, 0),
+        "gain_over_copied": (100.0, 0),
+    }
+    shown |= {"latent_rank": (1.0, 0), **dict.fromkeys(AUDITS, (1.0, 2))}
+    rows = []
+    for (method,), found in sorted(group(chosen(folder, "lam", preset), "method").items()):
+        known = {name: [r["metrics"][name] for r in found if r["metrics"].get(name) is not None] for name in shown}
+        spans = [
+            f"{scale * min(known[name]):.{digits}f} to {scale * max(known[name]):.{digits}f}" if known[name] else NONE
+            for name, (scale, digits) in shown.items()
+        ]
+        rows.append([method, str(len(found)), *spans])
+    head = ["method", "models", "held-out error", "copying", "below shuffled %", "below copying %", "rank"]
+    return [*head, "nothing happens", "shift", "shortcut", "rival's share"], rows
+
+
 def inside_table(folder: Path, preset: str) -> Body:
     """What else FLAM and HiLAM must show: slots in use; chunks and skills that begin neither everywhere nor nowhere."""
     rows = []
