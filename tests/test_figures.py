@@ -80,6 +80,7 @@ def everything() -> list[Record]:
         found += control(method, "cheetah-run-noisy", 20.0 + labels, labels)
     for end, method, seed in itertools.product(("-unlike", "-alike", "-colour"), ("lapo-256", "otf-lam-pixel"), seeds):
         found.append(record("ambiguity", method, f"cheetah-run-noisy{end}", seed, two_sides(seed), labels=32))
+        found.append(record("lam", method, f"cheetah-run-noisy{end}", seed, {"audit_zero": 0.9, "audit_rival": 0.3}))
     return found
 
 

@@ -117,8 +117,41 @@ def piped(cloned: float, grounded: float, seeds: int = 3) -> list[Record]:
     return found + control("lapo-256", PLAIN, grounded, 32, seeds) + control("lapo-256", PLAIN, 99.0, 8)
 
 
+def beside(gains: dict[str, tuple[float, float]], shares: dict[str, tuple[float, float]] | None = None) -> list[Record]:
+    """R² above that of the state, for the agent and for the rival; and the rival's share in latents and in pixels."""
+    found = []
+    for end, (agent, rival) in gains.items():
+        read = {"agent_r2": 0.3 + agent, "rival_r2": 0.1 + rival, "agent_r2_state": 0.3, "rival_r2_state": 0.1}
+        pixels = (shares or {}).get(end, (0, 0.5))[1]
+        moving = {"agent_moving": 1 - pixels, "rival_moving": pixels}
+        errors = {f"{who}_r2_errors": [0.1, 0.2] for who in ("agent", "rival")}
+        found.append(record("ambiguity", "lapo-256", NOISY + end, 0, read | moving | errors, labels=32))
+    for end, (share, _) in (shares or {}).items():
+        found.append(record("lam", "lapo-256", NOISY + end, 0, {"audit_rival": share}))
+    return found
+
+
 BETTER, WORSE = ([0.1, 0.2, 0.1], [0.6, 0.7, 0.61]), ([0.6, 0.7, 0.61], [0.1, 0.2, 0.1])
+LEVEL = {"-alike": (0.0, 0.0), "-unlike": (0.0, 0.0)}
 CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
+    "tell most of whichever body moves more pixels": (
+        partial(beside, LEVEL),
+        {
+            "holds": [({"-alike": (0.4, 0.3), "-unlike": (0.7, 0.6)},), ({"-unlike": (0.7, 0.6)},)],
+            "fails": [({"-alike": (0.6, 0.3), "-unlike": (0.2, 0.6)},)],
+            "open": [({"-alike": (0.6, 0.3), "-unlike": (0.7, 0.6)},)],
+            "unmeasured": [({},)],
+        },
+    ),
+    "tell more of both bodies' actions than the present": (
+        beside,
+        {
+            "holds": [({"-alike": (0.1, 0.1), "-unlike": (0.1, 0.01)},)],
+            "fails": [({"-alike": (0.1, -0.1), "-unlike": (0.1, -0.01)},)],
+            "open": [({"-alike": (0.1, 0.1), "-unlike": (0.1, -0.01)},)],
+            "unmeasured": [({},)],
+        },
+    ),
     "another body with a smaller error than monolithic codes (second": (
         partial(transfers, BODY, 2),
         {"holds": [BETTER], "fails": [WORSE], "open": [([0.1], [0.9]), ([0.1, 0.9], [0.9, 0.1])]},

@@ -57,7 +57,8 @@ def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
     """What latents know of two bodies, audits of their models, who plays beside a rival; then single distractors."""
     read, played = every("ambiguities", "ambiguity")(preset), every("agents", "ambiguity")(preset)
     beside = [planned for planned in read if redrawn_as(planned.job.data) in BODIES]
-    models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in beside]
+    asked = [planned.job for planned in read if redrawn_as(planned.job.data) in (*BODIES, *names.CAMERAS)]
+    models = [PlannedCell("lams", lams.Job(job.method, job.data)) for job in asked]
     first = [planned for planned in played if redrawn_as(planned.job.data) in BODIES]
     return list(dict.fromkeys([*beside, *models, *first, *read, *played]))
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otflam.evaluate import BASELINE, BODIES, OURS, Records, complete, estimate, group, redrawn_as, values, world_of
+from otflam.evaluate import (
+    BASELINE,
+    BODIES,
+    OURS,
+    Records,
+    chosen,
+    complete,
+    estimate,
+    group,
+    redrawn_as,
+    values,
+    world_of,
+)
 from otflam.report.claims import Verdict, judged, side, signed, unmeasured
 from otflam.report.sides import SIDES, beside, side_gap
 
@@ -18,7 +30,8 @@ def judge_sides(folder: Path, preset: str) -> list[Verdict]:
     most = max((record["labels"] for record in records), default=0)
     latest = [record for record in records if record["labels"] == most]
     pairs = [*((method, BASELINE) for method in reversed(OURS)), FAST]
-    return [*(judge_serving(latest, *pair) for pair in pairs), judge_naming(latest)]
+    models = chosen(folder, "lam", preset)
+    return [*(judge_serving(latest, *pair) for pair in pairs), judge_naming(latest, models), judge_reading(latest)]
 
 
 def judge_serving(records: Records, method: str, other: str) -> Verdict:
@@ -44,25 +57,49 @@ def judge_serving(records: Records, method: str, other: str) -> Verdict:
     return Verdict(claim, ours, "predicted, not measured", judged(map(side, found.values())), how)
 
 
-def judge_naming(records: Records) -> Verdict:
-    claim = f"Beside a rival, the monolithic latents of {BASELINE} name whichever body moves more pixels"
+def judge_naming(records: Records, models: Records) -> Verdict:
+    claim = f"Beside a rival, the monolithic latents of {BASELINE} tell most of whichever body moves more pixels"
     how = (
-        "R² of each side's actions as a share of what a network reads from frames with all labels, by the mean over "
-        "draws of labels. Holds if in every world of two bodies the side with more moving pixels has the larger share, "
-        "fails if in none, else open."
+        "One body is held still, then the other: whose motion changes the latent more (audit_rival, by the mean over "
+        "seeds), and who has more moving pixels? Holds if that is the same body in every world of two bodies, fails if "
+        "in none, else open."
     )
-    shares, right = [], []
-    for (task,), found in sorted(group([r for r in records if r["method"] == BASELINE], "task").items()):
-        metrics = found[0]["metrics"]
-        tops = {who: metrics[f"{who}_r2_frames"] for who in SIDES}
-        if min(tops.values()) <= 0:
-            continue  # nobody could name that side
-        named = {who: estimate(values(found, f"{who}_r2")).mean / tops[who] for who in SIDES}
-        moving = {who: metrics[f"{who}_moving"] for who in SIDES}
-        right.append(max(named, key=named.__getitem__) == max(moving, key=moving.__getitem__))
-        parts = [f"{who} {100 * named[who]:.0f} % with {100 * moving[who]:.1f} % of the pixels" for who in SIDES]
-        shares.append(f"{world_of(task)}: {', '.join(parts)}")
+    facts, right = [], []
+    counted = group(complete(records, *(f"{who}_moving" for who in SIDES)), "task")
+    asked = complete((r for r in models if r["method"] == BASELINE and (r["task"],) in counted), "audit_rival")
+    for (task,), found in sorted(group(asked, "task").items()):
+        share = estimate(values(found, "audit_rival")).mean
+        agent, rival = (counted[task,][0]["metrics"][f"{who}_moving"] for who in SIDES)
+        right.append((share > 0.5) == (rival > agent))
+        part = rival / max(agent + rival, 1e-12)
+        facts.append(f"{world_of(task)}: rival {100 * share:.0f} %, with {100 * part:.0f} % of the moving pixels")
     if not right:
-        return unmeasured(claim, "predicted, not measured", how, f"{BASELINE} beside a rival")
+        return unmeasured(claim, "predicted, not measured", how, f"audits of {BASELINE} beside a rival")
     status = "holds" if all(right) else "open" if any(right) else "fails"
-    return Verdict(claim, "; ".join(shares), "predicted, not measured", status, how)
+    return Verdict(claim, "; ".join(facts), "predicted, not measured", status, how)
+
+
+def judge_reading(records: Records) -> Verdict:
+    claim = "Beside a rival, latents of some method tell more of both bodies' actions than the present does"
+    how = (
+        "R² of a linear probe on latents minus that of the same probe on three frames without any model, by the mean "
+        "over draws of labels. Holds if some method is above 0 for both bodies in every world of two bodies, fails if "
+        "none is in any, else open. By means: no interval is recorded for the frames."
+    )
+    gains: dict[str, dict[str, float]] = {}
+    for (method, task), found in group(
+        complete(records, *(f"{who}_r2_state" for who in SIDES)), "method", "task"
+    ).items():
+        pairs = [(values(found, f"{who}_r2"), values(found, f"{who}_r2_state")) for who in SIDES]
+        gains.setdefault(method, {})[task] = min(estimate(read).mean - estimate(known).mean for read, known in pairs)
+    if not gains:
+        return unmeasured(claim, "–", how, "any method beside a rival")
+    every = {task for found in gains.values() for task in found}
+    above = {method: {task for task, gain in found.items() if gain > 0} for method, found in gains.items()}
+    gain, best, task = max((gain, method, task) for method, found in gains.items() for task, gain in found.items())
+    ours = (
+        f"{sum(map(bool, above.values()))} of {len(gains)} methods in any of {len(every)} worlds; best: {best}, "
+        f"{world_of(task)}, {gain:+.3f} for the body that is told worse"
+    )
+    status = "holds" if every in above.values() else "open" if any(above.values()) else "fails"
+    return Verdict(claim, ours, "–", status, how)

@@ -157,12 +157,16 @@ def sketch_sides(folder: Path, preset: str) -> Sketch | None:
         for side, (colour, mark) in looks.items()
     ]
     ticks = [Line2D([], [], color=colour, label=f"{side}: frames, all labels") for side, (colour, _) in looks.items()]
-    figure.legend(handles=[*marks, *ticks], loc="outside lower center", ncols=4)
+    dots = [
+        Line2D([], [], color=colour, linestyle=":", label=f"{side}: state alone") for side, (colour, _) in looks.items()
+    ]
+    figure.legend(handles=[*marks, *ticks, *dots], loc="outside lower center", ncols=3)
     caption = (
         f"Whose action? Share of the variance of the agent's and of the rival's executed actions that a linear probe "
         f"reads from the same latents, with {labels} labelled episodes of each ({preset} preset; one model of each "
         f"method, {counted(groups.values(), 'draws')} of labels; whiskers: 95 % interval over draws, Student's t). "
-        "Lines: what a network reads from frames with all labels."
+        "Lines: what a network reads from frames with all labels; dotted: what the same probe reads of the state, "
+        "that is of three frames without any model."
     )
     return Sketch(figure, caption)
 
@@ -177,10 +181,11 @@ def draw_task(axis: Axes, groups: dict[str, Records], looks: dict[str, tuple[str
             axis.errorbar(
                 value.mean, place, xerr=value.half if np.isfinite(value.half) else None, color=colour, marker=mark
             )
-    known = next((found for found in groups.values() if found), [])
+    known = next((found[0]["metrics"] for found in groups.values() if found), {})
     for side, (colour, _) in looks.items():
-        if known:
-            axis.axvline(known[0]["metrics"][f"{side}_r2_frames"], color=colour, linewidth=1.0, alpha=0.6)
+        for metric, style in {"frames": "-", "state": ":"}.items():
+            if (value := known.get(f"{side}_r2_{metric}")) is not None:
+                axis.axvline(value, color=colour, linewidth=1.0, alpha=0.6, linestyle=style)
     axis.axvline(0, color=hexed(INK), linewidth=0.8)
 
 
