@@ -22,7 +22,7 @@ from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import read_records
 from otflam.experiments import agents, lams
 from otflam.experiments.calibration import Calibration
-from otflam.experiments.cells import PlannedCell, Site, run_cells
+from otflam.experiments.cells import PlannedCell, Site, named_so, run_cells
 from otflam.experiments.datasets import Lab
 from otflam.experiments.estimate import estimate_work, pieces_of
 from otflam.experiments.plans import plan_demo
@@ -190,3 +190,14 @@ def test_names_of_studies(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["reproduce", "suprevision"])
     assert "did you mean 'supervision'" in capsys.readouterr().err
+
+
+def test_some_cells_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every word narrows; words that fit nothing are one line that shows a name."""
+    plan = STUDIES["ambiguity"].plan(TINY)
+    some = named_so(plan, ("lapo-256", "cheetah-run-noisy-unlike", "seed 0"))
+    assert {(p.job.method, p.job.data, p.job.seed) for p in some} == {("lapo-256", "cheetah-run-noisy-unlike", 0)}
+    assert {planned.kind for planned in some} == {"ambiguities", "lams", "agents"} and named_so(plan, ()) == plan
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["reproduce", "lam", "--preset", "tiny", "--only", "lapo-256", "nobody"])
+    assert "no cell is named lapo-256 and nobody: they have names such as" in capsys.readouterr().err

@@ -75,13 +75,15 @@ class Reproduce:
 
     name: tyro.conf.Positional[str] = ""
     """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, innovation, tuning, baselines,
-    vocabulary, supervision or all."""
+    vocabulary, supervision or all; and ambiguity, labels, shapes or suite, which are not among all."""
     preset: Sizes = "laptop"
     root: Path | None = None
     """Folder with data and trained models; by default runs/PRESET. What is missing is made."""
     records: Records = RECORDS
     dry_run: bool = False
     """Only print what would be done, with time and disk from a short calibration."""
+    only: tuple[str, ...] = ()
+    """Only cells that have all these words in their names, such as: lapo-256 walker-run-noisy-unlike 'seed 0'."""
     machine: str | None = None
     """With --dry-run: what it would take on another machine, on paper: gpu1 or gpu8."""
     frames: float | None = None
@@ -89,7 +91,7 @@ class Reproduce:
     jobs: Launcher = field(default_factory=Launcher)
 
     def run(self) -> None:
-        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, plan_work, run_cells
+        from otflam.experiments import STUDIES, Lab, Site, check_failures, estimate_work, named_so, plan_work, run_cells
         from otflam.report import draw_figures, study_tables
 
         if not self.name:
@@ -99,7 +101,7 @@ class Reproduce:
         study = STUDIES[require_name("study", self.name, STUDIES)]
         machine = self._machine()
         lab = Lab(self.root or Path("runs") / self.preset, get_preset(self.preset))
-        site, plan = Site(lab, self.records, self.jobs), study.plan(lab.preset)
+        site, plan = Site(lab, self.records, self.jobs), named_so(study.plan(lab.preset), self.only)
         if self.dry_run:
             with ProgressBar("calibrate", "parts") as bar:
                 told = plan_work(site, plan, machine, self.frames, bar) if machine else estimate_work(site, plan, bar)
@@ -111,7 +113,7 @@ class Reproduce:
             failed = run_cells(site, plan, f"otflam reproduce {self.name} --preset {self.preset}", bar)
         for table in study_tables(self.name, self.records, self.preset):
             say(table)
-        for path in study.draw(lab):
+        for path in () if self.only else study.draw(lab):
             say(f"wrote {path}")
         for drawn in draw_figures(self.records, self.preset, lab.root / "figures"):
             if drawn.suffix == ".png":  # the SVG beside it is the same

@@ -5,7 +5,12 @@ from otflam.experiments.campaign.run import (
     judge_cases as judge_cases,
     list_failures as list_failures,
 )
-from otflam.experiments.cells import Site as Site, check_failures as check_failures, run_cells as run_cells
+from otflam.experiments.cells import (
+    Site as Site,
+    check_failures as check_failures,
+    named_so as named_so,
+    run_cells as run_cells,
+)
 from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.machines import MACHINES as MACHINES, Accelerated as Accelerated, plan_work as plan_work

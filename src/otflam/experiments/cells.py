@@ -48,6 +48,14 @@ class PlannedCell:
         return self.module.cell(lab, self.job)
 
 
+def named_so(plan: list[PlannedCell], words: tuple[str, ...]) -> list[PlannedCell]:
+    """The cells of a plan that have all these words in their names."""
+    found = [planned for planned in plan if all(word in str(planned.job) for word in words)]
+    if words and not found:
+        raise UserError(f"no cell is named {' and '.join(words)}", f"they have names such as {str(plan[0].job)!r}")
+    return found
+
+
 @dataclass(frozen=True)
 class Site:
     """Where an experiment runs and what it leaves."""
