@@ -45,7 +45,8 @@ def record(experiment: str, method: str, task: str, seed: int, metrics: dict[str
 
 def control(method: str, task: str, mean: float, labels: int = 8, **facts: Any) -> list[Record]:
     """What two seeds earned, `mean` give or take a tenth, and how they learned."""
-    found: dict[str, Any] = {"returns": [0.9 * mean, mean, 1.1 * mean]}
+    found: dict[str, Any] = {"returns": [0.9 * mean, mean, 1.1 * mean], "start_returns": [0.2 * mean, 0.1 * mean]}
+    found |= {"start_zero": [0.0, 0.0], "start_expert": [90.0, 95.0]}
     found |= {"curve_steps": [10.0, 20.0, 30.0], "curve_clone": [0.9, 0.5, 0.4]} if method in LAMS else {}
     return [record("control", method, task, seed, found, labels=labels, **facts) for seed in range(2)]
 

@@ -89,6 +89,7 @@ from otflam.evaluate.records import (
 from otflam.evaluate.results import (
     SAME as SAME,
     Earned as Earned,
+    Record as Record,
     Records as Records,
     best_by_return as best_by_return,
     chosen as chosen,

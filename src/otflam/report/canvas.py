@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +36,16 @@ class Sketch:
         """The figure as it is written."""
         with TemporaryDirectory() as folder:
             return write_figure(self.figure, Path(folder) / "figure.svg").read_bytes()
+
+
+Sketcher = Callable[[Path, str], Sketch | None]
+"""Draws records of a preset, if they suffice."""
+
+
+def sketched(sketch: Sketcher, records: Path, preset: str) -> Sketch | None:
+    """A figure in the style of all."""
+    with matplotlib.rc_context(FIGURE):
+        return sketch(records, preset)
 
 
 def counted(groups: Iterable[Sequence[Any]], what: str) -> str:

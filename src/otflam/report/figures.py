@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib
-
-from otflam.report.canvas import Sketch, write_figure
+from otflam.report.canvas import Sketch, Sketcher, sketched, write_figure
 from otflam.report.curves import sketch_convergence
 from otflam.report.figures_growth import sketch_growth
 from otflam.report.figures_models import sketch_alignment, sketch_health, sketch_leakage, sketch_transfer
 from otflam.report.figures_returns import sketch_returns, sketch_supervision, sketch_vocabulary, sketch_worlds
+from otflam.report.figures_worth import sketch_worth
 from otflam.report.sides import sketch_doses, sketch_sides
-from otflam.report.style import FIGURE
 
-FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
+FIGURES: dict[str, Sketcher] = {
     "transfer": sketch_transfer,
     "returns": sketch_returns,
+    "worth": sketch_worth,
     "worlds": sketch_worlds,
     "convergence": sketch_convergence,
     "supervision": sketch_supervision,
@@ -35,9 +34,7 @@ FIGURES: dict[str, Callable[[Path, str], Sketch | None]] = {
 def sketch_figures(records: Path, preset: str) -> Iterator[tuple[str, Sketch]]:
     """Every figure that the records of a preset suffice for, with its name."""
     for name, sketch in FIGURES.items():
-        with matplotlib.rc_context(FIGURE):
-            found = sketch(records, preset)
-        if found is not None:
+        if (found := sketched(sketch, records, preset)) is not None:
             yield name, found
 
 
