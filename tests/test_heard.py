@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,17 @@ from otflam.core.progress import SILENT
 from otflam.data.store import Store
 from otflam.evaluate.names import ALL_LABELS, HEARD, HEARING, LABELS_ALONE
 from otflam.evaluate.records import read_records
-from otflam.experiments import agents, lams, readers
+from otflam.evaluate.results import chosen_weight
+from otflam.experiments import agents, lams, readers, weights
 from otflam.experiments.cells import PlannedCell, Site, run_cells
 from otflam.experiments.datasets import Lab, prepare_data
 from otflam.experiments.estimate import pieces_of
 from otflam.experiments.plans import plan_labels
+from otflam.lam.labels import WEIGHT
 from otflam.policy import way_of
 from otflam.policy.train import Splits
 from otflam.presets import get_preset
-from otflam.report.tables import TABLES, as_markdown
+from otflam.report.tables import TABLES, as_markdown, fill
 
 TINY, LAPTOP, DATA = get_preset("tiny"), get_preset("laptop"), "cheetah-run-noisy"
 
@@ -113,3 +116,23 @@ def test_the_plan_of_labels() -> None:
             }
     kinds = [planned.kind for planned in plan]
     assert kinds.index("agents") > kinds.index("alignments") > max(i for i, kind in enumerate(kinds) if kind == "lams")
+
+
+def test_trials_of_weights(lab: Lab, tmp_path: Path) -> None:
+    """Other weights are other models; a trial is judged on episodes that are neither heard nor tested on."""
+    jobs = weights.plan(LAPTOP, "weights")
+    trials = Counter((job.method, job.data) for job in jobs)
+    assert set(trials.values()) == {len(weights.WEIGHTS)} and WEIGHT in weights.WEIGHTS
+    one, other = (weights.Job("lapo-128", DATA, 1, 0, weight) for weight in (0.05, 0.5))
+    usual = lams.job_for("lapo-128+labels", DATA, 1, 0)
+    assert lams.lam_folder(lab, one.model) == lams.lam_folder(lab, usual) != lams.lam_folder(lab, other.model)
+    site = Site(lab, tmp_path / "records", Launcher(1))
+    plan = [PlannedCell("weights", job) for job in (one, other)]
+    assert {piece.kind for planned in plan for piece in pieces_of(lab, planned)} == {"lam lapo-128", "probes"}
+    assert run_cells(site, plan, "test", SILENT) == {} and site.missing(plan) == []
+    records = list(read_records(site.records, "weights"))
+    assert {record["weight"] for record in records} == {0.05, 0.5}
+    best = max(records, key=lambda record: record["metrics"]["action_r2"])
+    assert chosen_weight(records) == best["weight"] and chosen_weight([]) is None
+    (page,) = (fill("<!-- table weights tiny -->\n<!-- end of table -->", site.records),)
+    assert "| data | method | weight 0.05 | weight 0.5 |" in page and page.count("*") == 1

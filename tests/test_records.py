@@ -20,12 +20,13 @@ from otflam.data.clips import Clips
 from otflam.data.store import FORMAT, VERSION, Store
 from otflam.evaluate.names import DIGITS
 from otflam.evaluate.records import Cell, find_record, kinds_of, read_record, write_record
-from otflam.evaluate.results import chosen_steps
-from otflam.experiments import lams
+from otflam.evaluate.results import chosen_steps, chosen_weight
+from otflam.experiments import lams, weights
 from otflam.experiments.datasets import Lab, distracting
 from otflam.experiments.studies import STUDIES
 from otflam.lam.api import LatentActionModel
 from otflam.lam.label import label_store
+from otflam.lam.labels import WEIGHT
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
 from otflam.presets import get_preset
@@ -102,6 +103,13 @@ def test_steps_on_labels_are_those_that_the_trials_chose() -> None:
     chosen = chosen_steps(r for r in trials if counts[r["method"], r["labels"]] == whole)
     known = {row: steps for row, steps in laptop.steps.items() if row not in WAYS}
     assert known == chosen and len(chosen) >= 2
+
+
+def test_labels_weigh_what_the_trials_chose() -> None:
+    """Once all of them are recorded."""
+    laptop = get_preset("laptop")
+    trials = [record for path in RECORDS.glob("weights-*.json") if (record := read_record(path))["preset"] == "laptop"]
+    assert len(trials) < len(weights.plan(laptop, "weights")) or chosen_weight(trials) == WEIGHT
 
 
 @dataclasses.dataclass(frozen=True)

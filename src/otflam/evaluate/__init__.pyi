@@ -4,6 +4,7 @@ from otflam.evaluate.alignment import (
     episodes_of as episodes_of,
     leakage_metrics as leakage_metrics,
     motion_column as motion_column,
+    ridge_guess as ridge_guess,
 )
 from otflam.evaluate.codes import (
     CODES_VERSION as CODES_VERSION,
@@ -46,6 +47,7 @@ from otflam.evaluate.names import (
     FINETUNE as FINETUNE,
     GROUNDED as GROUNDED,
     HEARD as HEARD,
+    HEARING as HEARING,
     IDM as IDM,
     LABELS_ALONE as LABELS_ALONE,
     LABELS_ONLY as LABELS_ONLY,

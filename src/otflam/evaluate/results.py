@@ -200,6 +200,14 @@ def share_of(records: Records, ceiling: str) -> Estimate | None:
     return over(records, "innovation_r2", 100 / metrics[ceiling])
 
 
+def chosen_weight(records: Iterable[Record]) -> float | None:
+    """The weight of heard labels whose trials tell most of actions, by the mean over methods and data sets."""
+    told: dict[float, list[float]] = {}
+    for record in records:
+        told.setdefault(record["weight"], []).append(record["metrics"]["action_r2"])
+    return max(told, key=lambda weight: (sum(told[weight]) / len(told[weight]), -weight), default=None)
+
+
 def chosen_steps(records: Iterable[Record]) -> dict[str, dict[int, int]]:
     """By row and budget: the steps with the greatest return, each task counted as a share of its trials' mean."""
     returns: dict[tuple[str, int], dict[str, dict[int, float]]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from otflam.core import Launcher, Progress, UserError, default_workers, use_one_thread
 from otflam.evaluate import Cell, find_record, redrawn_as, write_record
-from otflam.experiments import agents, alignments, ambiguities, innovations, lams, readers, tokenizers, tuning
+from otflam.experiments import agents, alignments, ambiguities, innovations, lams, readers, tokenizers, tuning, weights
 from otflam.experiments.datasets import Lab, prepare_data
 
 KINDS: dict[str, ModuleType] = {
@@ -22,6 +22,7 @@ KINDS: dict[str, ModuleType] = {
     "innovations": innovations,
     "ambiguities": ambiguities,
     "tuning": tuning,
+    "weights": weights,
     "agents": agents,
 }
 """Where jobs are named (`cell`), given their data (`needs`) and done (`measure`)."""

@@ -138,6 +138,9 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
         yield Piece(planned, "probes", 1)
         if networks := NETWORKS.get(kind):
             yield Piece((kind, job.data, "ceilings"), "clone", networks * preset.policy.clone.steps)
+    elif kind == "weights":
+        yield from lam_pieces(lab, job.model)
+        yield Piece(planned, "probes", 1)
     elif kind == "readers":
         yield Piece(planned, "clone", readers.training_of(preset, job).steps)
     else:

@@ -20,6 +20,7 @@ from otflam.lam import (
     HELD_OUT,
     LAM_VERSION,
     METHODS,
+    WEIGHT,
     Backbone,
     Base,
     Labels,
@@ -61,6 +62,8 @@ class Job:
     """Labelled episodes that it hears."""
     draw: int = 0
     """Which."""
+    weight: float = 0.0
+    """What they weigh; 0: as usual."""
 
     @property
     def called(self) -> str:
@@ -142,7 +145,7 @@ def split(preset: Preset, job: Job, store: Store) -> tuple[np.ndarray, np.ndarra
 
 def training_for(preset: Preset, job: Job) -> TrainConfig:
     train = dataclasses.replace(preset.lam_training[job.method], seed=job.seed)
-    return with_labels(train) if job.labels else train
+    return with_labels(train, job.weight or WEIGHT) if job.labels else train
 
 
 def heard_by(store: Store, job: Job) -> Labels | None:
@@ -184,7 +187,7 @@ def trained_frames(lab: Lab, job: Job) -> Path:
 
 def low_of(job: Job) -> Job:
     """The job of the low-level model that a job's model works on."""
-    return dataclasses.replace(job, method=METHODS[job.method].low, labels=0, draw=0)
+    return dataclasses.replace(job, method=METHODS[job.method].low, labels=0, draw=0, weight=0.0)
 
 
 def motion_facts(lab: Lab, job: Job) -> dict[str, Any]:

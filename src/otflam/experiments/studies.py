@@ -49,7 +49,7 @@ class Study:
     """Pictures that need more than records."""
 
 
-APART = ("ambiguity", "labels", "shapes", "suite")
+APART = ("ambiguity", "labels", "shapes", "suite", "weights")
 """Studies of other worlds and methods than the paper's."""
 
 
@@ -130,10 +130,13 @@ STUDIES = {
         "returns against the size of the vocabulary (Table full_ksweep)", every("agents", "vocabulary")
     ),
     "supervision": Study("returns against labelled episodes (Table supervision)", every("agents", "supervision")),
+    "weights": Study("how much heard labels count, by validation episodes (ours)", every("weights", "weights")),
     "labels": Study("labels inside the training, with and without (ours)", plan_labels),
     "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
     "all": Study(
-        "all of the paper's, and what belongs to them: not ambiguity, labels, shapes and suite", plan_all, draw_pictures
+        "all of the paper's, and what belongs to them: not ambiguity, labels, shapes, suite and weights",
+        plan_all,
+        draw_pictures,
     ),
 }
 

@@ -26,7 +26,12 @@ from otflam.lam.label import (
     label_base as label_base,
     label_store as label_store,
 )
-from otflam.lam.labels import Labels as Labels, labels_of as labels_of, with_labels as with_labels
+from otflam.lam.labels import (
+    WEIGHT as WEIGHT,
+    Labels as Labels,
+    labels_of as labels_of,
+    with_labels as with_labels,
+)
 from otflam.lam.method import (
     METHODS as METHODS,
     Base as Base,

@@ -256,10 +256,9 @@ TABLES = {
         sides.rivalry_table,
     ),
 }
-LISTS: dict[str, Build] = {
-    name: getattr(tables_models, f"{name}_table") for name in ("methods", "benchmarks", "times", "ranges")
-}
-"""Tables that no study makes: methods as they declare themselves, and what 'otflam bench' measured."""
+LISTED = ("methods", "benchmarks", "times", "ranges", "weights")
+"""Tables without a caption: methods as they declare themselves, and what was measured or tried on the way."""
+LISTS: dict[str, Build] = {name: getattr(tables_models, f"{name}_table") for name in LISTED}
 PLACE = re.compile(r"(<!-- table (\w+) (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 

@@ -110,6 +110,20 @@ def audits_table(folder: Path, preset: str) -> Body:
     return ["data", "method", "nothing happens", "shift", "shortcut", "rival's share"], rows
 
 
+def weights_table(folder: Path, preset: str) -> Body:
+    """What latents tell of actions with every weight of the labels that they heard."""
+    records = chosen(folder, "weights", preset)
+    every = sorted({record["weight"] for record in records})
+    rows = []
+    for (task, method), found in sorted(group(records, "task", "method").items()):
+        by = {record["weight"]: record["metrics"]["action_r2"] for record in found}
+        told = [
+            f"{by[each]:.3f}{' *' if by[each] == max(by.values()) else ''}" if each in by else NONE for each in every
+        ]
+        rows.append([task, method, *told])
+    return ["data", "method", *(f"weight {each}" for each in every)], rows
+
+
 def ranges_table(folder: Path, preset: str) -> Body:
     """Which numbers are normal? The least and the largest of each method over all recorded data sets and seeds."""
     shown = {
