@@ -16,14 +16,27 @@ from torch import Tensor
 from otflam import cli
 from otflam.core.batch import Batch
 from otflam.core.config import Hardware
+from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.collect import collect_episodes
 from otflam.data.masks import MASKS, mask_column
 from otflam.data.options import Collection
-from otflam.data.store import Store
+from otflam.data.store import Column, Store
+from otflam.data.writing import StoreWriter
 from otflam.envs.environment import AGENT, RIVAL
 from otflam.envs.world import World
-from otflam.lam.audit import AUDITS, MOST, SHIFT, audit, audit_verdict, exchanged, shifted, without_motion_of
+from otflam.lam.audit import (
+    AUDITS,
+    MOST,
+    SHIFT,
+    audit,
+    audit_trained,
+    audit_verdict,
+    exchanged,
+    frozen_future,
+    shifted,
+    without_motion_of,
+)
 from otflam.lam.model import LAM, Latents
 from otflam.lam.train import train_lam
 from otflam.presets import get_preset
@@ -69,9 +82,12 @@ def test_what_is_told(square_store: Store) -> None:
     assert change["audit_zero"] < 1e-3 and change["audit_shortcut"] < 0.3  # bytes end at 255
     assert scene["audit_zero"] == pytest.approx(1, abs=1e-3) and scene["audit_shortcut"] > 0.7
     assert change["audit_zero"] < both["audit_zero"] < scene["audit_zero"]
-    assert nothing == dict.fromkeys(list(AUDITS)[:3], 1.0)
+    assert nothing == dict.fromkeys(list(AUDITS)[:3], 1.0) | {"audit_transitions": change["audit_transitions"]}
+    assert audit_verdict(nothing) == "latents that never differ tell nothing"
+    assert "too few" in audit_verdict(change | {"audit_transitions": 7.0})
+    worst = scene | {"audit_shift": 0.5}
     assert audit_verdict(change) == "0 % of the latents' spread is left when nothing happens"
-    assert all(what in audit_verdict(nothing) for _, what in MOST.values())
+    assert all(what in audit_verdict(worst) for _, what in MOST.values())
     assert audit(Says(1, 0), clips) == change  # the same clips every time
 
 
@@ -143,3 +159,21 @@ def test_every_training_is_audited(beside: Store, tmp_path: Path, capsys: pytest
     cli.main(["lam", "audit", str(beside.path), "--lam", str(out)])
     printed = capsys.readouterr().out
     assert all(name in printed for name in AUDITS) and "latents" in printed.splitlines()[-1]
+
+
+def test_columns_of_somebody_s_own_dataset(square_store: Store) -> None:
+    """What is said of a whole clip is left out of audits, and does not stop them."""
+    batch = clips_of(square_store).batch(4, 0, 0)
+    odd = batch._replace(columns={"label": torch.arange(4), "action": torch.zeros(4, 5), "depth": torch.zeros(4, 2, 3)})
+    assert set(frozen_future(odd).columns) == {"depth"}
+    assert torch.equal(frozen_future(odd).frames[:, 1], batch.frames[:, 0])
+
+
+def test_bad_input_is_one_line(beside: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="has no frames"):
+        writer = StoreWriter(tmp_path / "bare", {"actions": Column("float32", (2,))}, {})
+        writer.append(0, {"actions": np.zeros((5, 2), np.float32)}, {})
+        audit_trained(writer.finish({}, 1), tmp_path / "lam")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["lam", "audit", str(beside.path), "--lam", str(tmp_path / "nowhere")])
+    assert capsys.readouterr().err.count("\n") == 1

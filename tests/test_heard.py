@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from otflam.commands import COMMANDS
+from otflam.core.config import stable_hash
+from otflam.core.errors import UserError
 from otflam.core.pool import Launcher
 from otflam.core.progress import SILENT
 from otflam.data.store import Store
 from otflam.evaluate.names import ALL_LABELS, HEARD, HEARING, LABELS_ALONE
 from otflam.evaluate.records import read_records
-from otflam.evaluate.results import chosen_weight
+from otflam.evaluate.results import chosen_weight, models
 from otflam.experiments import agents, lams, readers, weights
 from otflam.experiments.cells import PlannedCell, Site, run_cells
 from otflam.experiments.datasets import Lab, prepare_data
 from otflam.experiments.estimate import pieces_of
 from otflam.experiments.plans import plan_labels
-from otflam.lam.labels import WEIGHT
+from otflam.lam.labels import SHARE, WEIGHT, with_labels
 from otflam.policy import way_of
 from otflam.policy.train import Splits
 from otflam.presets import get_preset
@@ -90,6 +95,38 @@ def test_from_labels_to_tables(lab: Lab, tmp_path: Path) -> None:
     for table in ("lam", "alignment", "control"):
         assert "lapo-128+labels" in as_markdown(*TABLES[table].make(site.records, "tiny"))
     assert ALL_LABELS in as_markdown(*TABLES["alignment"].make(site.records, "tiny"))
+
+
+def test_a_row_that_hears_is_grounded_as_one_that_does_not() -> None:
+    """Otherwise a table would compare how long decoders are trained."""
+    for method, labels in itertools.product(HEARING, LAPTOP.compared):
+        plain, heard = (agents.config_of(LAPTOP, agents.Job(method + end, DATA, labels, 0)) for end in ("", HEARD))
+        assert plain == heard
+
+
+def test_one_choice_stands_in_one_place() -> None:
+    command = COMMANDS["lam train lapo-256"].defaults("laptop")
+    assert (command.label_weight, command.label_share) == (WEIGHT, SHARE)
+    heavy = dataclasses.replace(TINY.lam_training["lapo-128"], weights={"next": 1000.0})
+    assert with_labels(heavy).weights == {"next": 1000.0, "labels": 1000 * WEIGHT}  # losses have their own scales
+
+
+def test_budgets_are_not_mixed(tmp_path: Path) -> None:
+    """Models that heard other numbers of labels are other rows; the same model of several draws counts once."""
+    for labels, seed, config in ((8, 0, "a"), (8, 1, "b"), (32, 0, "c"), (32, 1, "c"), (0, 0, "d")):
+        method = "lapo-256" + (HEARD if labels else "")
+        facts = {"experiment": "lam", "method": method, "task": DATA, "preset": "laptop", "seed": seed}
+        fixed = {"data_hash": "", "stages": {}, "versions": {}, "seconds": 1.0, "command": "", "config_hash": config}
+        metrics = {"latent_rank": float(labels + seed)}
+        record = facts | fixed | ({"labels": labels} if labels else {}) | {"metrics": metrics}
+        (tmp_path / f"{labels}-{seed}.json").write_text(json.dumps(record | {"digest": stable_hash(record)}))
+    counts = Counter(record["method"] for record in models(tmp_path, "laptop"))
+    assert counts == {"lapo-256": 1, "lapo-256+labels (8)": 2, "lapo-256+labels (32)": 1}
+
+
+def test_nothing_left_to_validate_on(lab: Lab) -> None:
+    with pytest.raises(UserError, match="all 2 episodes of the pool"):
+        weights.measure(lab, weights.Job("lapo-128", DATA, 2, 0, 0.05))
 
 
 def test_readers_see_their_labels_only(lab: Lab) -> None:

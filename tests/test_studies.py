@@ -196,6 +196,8 @@ def test_some_cells_only(capsys: pytest.CaptureFixture[str]) -> None:
     """Every word narrows; words that fit nothing are one line that shows a name."""
     plan = STUDIES["ambiguity"].plan(TINY)
     some = named_so(plan, ("lapo-256", "cheetah-run-noisy-unlike", "seed 0"))
+    heard = named_so(STUDIES["labels"].plan(TINY), ("lapo-256+labels", "walker-run-noisy", "1 labels", "seed 2"))
+    assert {planned.kind for planned in heard} == {"alignments", "lams", "agents"} and named_so([], ("x",)) == []
     assert {(p.job.method, p.job.data, p.job.seed) for p in some} == {("lapo-256", "cheetah-run-noisy-unlike", 0)}
     assert {planned.kind for planned in some} == {"ambiguities", "lams", "agents"} and named_so(plan, ()) == plan
     with pytest.raises(SystemExit, match="2"):

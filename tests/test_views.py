@@ -53,7 +53,7 @@ def test_all_frames_of_a_clip_alike(views: Views) -> None:
     assert torch.equal(batch.frames, clips().frames)
 
 
-def test_a_mask_turns_with_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_turns_with_its_frame() -> None:
     """Large areas: the mask of a turned picture is the turned mask, but for its edges."""
     picture = torch.zeros(8, 1, 32, 32, 3, dtype=torch.uint8)
     picture[:, :, 4:20, 8:28] = 255
@@ -64,8 +64,11 @@ def test_a_mask_turns_with_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert agree > 0.97 and not torch.equal(other.frames, picture)
 
 
-@pytest.mark.parametrize("method", ["lapo-128", "otf-lam-pixel"])
-def test_trained_on_other_views(method: str, noisy_store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "views"),
+    [("lapo-128", "warp"), ("mask-lapo", "shift"), ("mask-lapo", "warp"), ("otf-lam-pixel", "shift")],
+)
+def test_trained_on_other_views(method: str, views: Views, noisy_store: Store, tmp_path: Path) -> None:
     """Other weights than without; stopped and continued to the same bits; with labels too; its folder says so."""
     base = None
     if method.startswith("otf"):
@@ -88,11 +91,11 @@ def test_trained_on_other_views(method: str, noisy_store: Store, tmp_path: Path)
             if next(left, None) is None:
                 raise KeyboardInterrupt
 
-    shifted, plain = train("shifted", "shift"), train("plain", "none")
+    shifted, plain = train("shifted", views), train("plain", "none")
     with pytest.raises(KeyboardInterrupt):
-        train("stopped", "shift", Stop())
-    assert train("stopped", "shift") == shifted != plain
+        train("stopped", views, Stop())
+    assert train("stopped", views) == shifted != plain
     about = json.loads((tmp_path / "shifted" / "config.json").read_text())
-    assert about["views"] == "shift"
+    assert about["views"] == views
     assert "views" not in json.loads((tmp_path / "plain" / "config.json").read_text())
     assert dataclasses.asdict(TINY.lam_training[method])["weights"].get("labels") is None

@@ -234,7 +234,8 @@ def get_preset(name: str) -> Preset:
 def steps_on_labels(preset: Preset, method: str, labels: int) -> int | None:
     """How long a row of the tables is trained on labelled actions; None: as its training says."""
     way = way_of(method)
-    for name in (method, way):
+    base = [method.partition("+")[0]] if way == "decode" else []  # labels in training change nothing here
+    for name in (method, *base, way):
         if budgets := preset.steps.get(name):
             return budgets[min(budgets, key=lambda budget: abs(math.log2(budget / max(labels, 1))))]
     return preset.labels.get(labels) if PARTS.get(way) == "decode" else None

@@ -50,7 +50,7 @@ class LamTrain:
     label_seed: int = 0
     """Which episodes are labelled: as the --seed of 'otflam policy train'."""
     label_weight: float = 0.05
-    """Weight of the error of the actions that a linear head reads from the latents."""
+    """Weight of the error of the actions that a linear head reads, times the greatest weight of the method's own."""
     label_share: float = 0.25
     """Labelled transitions in a batch for each of the others."""
     views: Literal["none", "shift", "warp"] = "none"
@@ -251,8 +251,9 @@ class LamAudit(LamUse):
 
         with ProgressBar(f"audit {self.lam}", "episodes") as bar:
             found = audit_trained(Store(self.data), self.lam, self.backbone(), bar)
-        for name, value in found.items():
-            say(f"{name:<14} {value:6.3f}  {AUDITS[name]}")
+        for name in AUDITS:
+            if name in found:
+                say(f"{name:<14} {found[name]:6.3f}  {AUDITS[name]}")
         say(audit_verdict(found))
 
 

@@ -83,7 +83,7 @@ class Reproduce:
     dry_run: bool = False
     """Only print what would be done, with time and disk from a short calibration."""
     only: tuple[str, ...] = ()
-    """Only cells that have all these words in their names, such as: lapo-256 walker-run-noisy-unlike 'seed 0'."""
+    """Only cells with all these parts in their names, such as: lapo-256 walker-run-noisy-unlike '8 labels' 'seed 0'."""
     machine: str | None = None
     """With --dry-run: what it would take on another machine, on paper: gpu1 or gpu8."""
     frames: float | None = None

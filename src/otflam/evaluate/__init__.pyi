@@ -103,6 +103,7 @@ from otflam.evaluate.results import (
     earned as earned,
     group as group,
     main_budget as main_budget,
+    models as models,
     network_gap as network_gap,
     over as over,
     over_draws as over_draws,

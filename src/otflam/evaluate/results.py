@@ -26,6 +26,18 @@ def chosen(folder: Path, experiment: str, preset: str) -> Records:
     return [record for record in read_records(folder, experiment) if record["preset"] == preset]
 
 
+def models(folder: Path, preset: str) -> Records:
+    """Records of latent action models. Those that hear labels are named with how many, and equal ones count once."""
+    found: dict[tuple, Record] = {}
+    for record in chosen(folder, "lam", preset):
+        heard = f" ({record['labels']})" if record.get("labels") else ""
+        key = (record["task"], record["method"] + heard, record["config_hash"] if heard else record["seed"])
+        found.setdefault(
+            (*key, record.get("backbone"), record.get("codes")), record | {"method": record["method"] + heard}
+        )
+    return list(found.values())
+
+
 def distracted(folder: Path, experiment: str, preset: str) -> Records:
     """The same with distractors, each with its task as `base` and with `codes`, 0 for the usual vocabulary."""
     found = (record for record in chosen(folder, experiment, preset) if not record["task"].endswith(VANILLA))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,9 +51,9 @@ class PlannedCell:
 
 
 def named_so(plan: list[PlannedCell], words: tuple[str, ...]) -> list[PlannedCell]:
-    """The cells of a plan that have all these words in their names."""
-    found = [planned for planned in plan if all(word in str(planned.job) for word in words)]
-    if words and not found:
+    """The cells of a plan that have all these parts in their names, such as a method, a data set and 'seed 0'."""
+    found = [planned for planned in plan if {*words} <= {*re.split(r" on |, ", str(planned.job))}]
+    if plan and not found:
         raise UserError(f"no cell is named {' and '.join(words)}", f"they have names such as {str(plan[0].job)!r}")
     return found
 

@@ -71,8 +71,14 @@ class Job:
         return self.method + (HEARD if self.labels else "")
 
     def __str__(self) -> str:
-        heard = f", {self.labels} labels heard, draw {self.draw}" if self.labels else ""
-        return f"{self.method} on {self.data}{heard}, seed {self.seed}"
+        heard = f", {self.labels} labels" if self.labels else ""
+        weight = f", weight {self.weight}" if self.weight else ""
+        return f"{self.called} on {self.data}{heard}{weight}, seed {self.recorded_seed}"
+
+    @property
+    def recorded_seed(self) -> int:
+        """Models that hear labels are told apart by their draws."""
+        return self.draw if self.labels else self.seed
 
 
 def job_for(method: str, data: str, labels: int, draw: int, codes: int = 0) -> Job:
@@ -246,5 +252,5 @@ def cell(lab: Lab, job: Job) -> Cell:
     if method.features:
         dino = backbone(lab.root, config.size)
         facts["backbone"], extra["backbone"] = dino.hash, dino.name
-    named = dataclasses.replace(job, method=job.called, seed=job.draw if job.labels else job.seed)
+    named = dataclasses.replace(job, method=job.called, seed=job.recorded_seed)
     return lab.cell("lam", named, facts, {"tokenizer": TOKENIZER_VERSION, "lam": LAM_VERSION}, extra)

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from otflam.core import TrainConfig, stable_hash, to_json, versions
+from otflam.core import TrainConfig, retry_busy, stable_hash, to_json, versions
 from otflam.evaluate import (
     ALIGNMENT_VERSION,
     ALL_LABELS,
@@ -63,9 +63,8 @@ def measure(lab: Lab, job: Job) -> Metrics:
         [store.hash, preset.policy.actor, train, known.tolist(), CLONE_VERSION, versions("torch", "numpy")]
     )
     folder = lab.root / "readers" / f"{job.data}-{job.method}-{key[:12]}"
-    guess = guess_with_frames(
-        Target(ACTIONS), store, known, probes, preset.policy.actor, train, preset.hardware, folder
-    )
+    facts = (Target(ACTIONS), store, known, probes, preset.policy.actor, train, preset.hardware, folder)
+    guess = retry_busy(lambda: guess_with_frames(*facts))
     truths = episodes_of(store, ACTIONS, probes, SEEN_AHEAD)
     errors = np.split(np.square(guess - np.concatenate(truths)).mean(1), np.cumsum([len(part) for part in truths])[:-1])
     return scored("action_r2", guess, truths) | {

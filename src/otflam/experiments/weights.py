@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otflam.core import retry_busy
+from otflam.core import UserError, retry_busy
 from otflam.evaluate import ALIGNMENT_VERSION, HEARING, Cell, Metrics, episodes_of, ridge_guess, scored
 from otflam.experiments import lams
 from otflam.experiments.datasets import Lab, distracting
@@ -59,9 +59,12 @@ def needs(job: Job) -> list[str]:
 def measure(lab: Lab, job: Job) -> Metrics:
     """What a linear probe reads on validation episodes."""
     store, splits = lab.store(job.data), Splits.of(lab.store(job.data))
-    folder = retry_busy(lambda: lams.trained_lam(lab, job.model))
     labelled = splits.labelled(job.labels, job.seed)
-    unseen, last = np.setdiff1d(splits.pool, labelled)[:VALIDATED], lams.stride_of(folder)
+    unseen = np.setdiff1d(splits.pool, labelled)[:VALIDATED]
+    if not len(unseen):
+        raise UserError(f"all {len(labelled)} episodes of the pool of {job.data} are heard", "use a larger preset")
+    folder = retry_busy(lambda: lams.trained_lam(lab, job.model))
+    last = lams.stride_of(folder)
     latents = label_store(store, folder, None, np.concatenate([labelled, unseen]))
     rows, tests = (episodes_of(latents, "latents", part, last) for part in (labelled, unseen))
     actions, truths = (episodes_of(store, "actions", part, last) for part in (labelled, unseen))

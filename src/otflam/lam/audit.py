@@ -16,11 +16,11 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from otflam.core import SILENT, Batch, Progress, place_of, read_release
+from otflam.core import SILENT, Batch, Progress, UserError, place_of, read_release
 from otflam.data import BODIES, MASKS, Clips, RandomBatches, Store, has_rival, mask_column
 from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import Backbone
-from otflam.lam.health import HELD_OUT
+from otflam.lam.health import HELD_OUT, LEAST_TRANSITIONS
 from otflam.lam.model import LAM, Latents, Parts
 
 BATCH, BATCHES, SEED = 64, 4, 54321
@@ -49,13 +49,18 @@ def audit_trained(
     store: Store, folder: Path, backbone: Backbone | None = None, progress: Progress = SILENT
 ) -> dict[str, float]:
     """Ask a trained model about the episodes that were held out from its training; other data are all held out."""
+    if "frames" not in store:
+        raise UserError(f"{store.path} has no frames", "give a data set")
     about, (model, parts) = read_release(folder, LAM_KIND), load_lam(folder, backbone)
     parts.check_frames(store.columns["frames"].shape)
     held = about["episodes"][1] if about["data"] == store.hash else range(min(len(store), HELD_OUT))
     # What frozen networks say of frames that are drawn otherwise is computed on the way; masks cannot be.
     columns = model.columns(Parts(parts.frames), store, held, progress)
     if has_rival(store):
-        columns[MASKS] = mask_column(store, progress.part(MASKS, "episodes"), held)
+        try:
+            columns[MASKS] = mask_column(store, progress.part(MASKS, "episodes"), held)
+        except UserError as error:  # the others need no masks
+            progress.note(f"without audit_rival: {error.problem}")
     return audit(model, Clips(store, model.offsets, (), held, columns))
 
 
@@ -86,6 +91,7 @@ def audit(model: LAM, clips: RandomBatches, batches: int = BATCHES, size: int = 
     model.train(was_training)
     means = {name: sum(parts) / len(parts) for name, parts in sums.items()}
     found = {
+        "audit_transitions": float(min(len(clips), batches * size)),
         "audit_zero": ratio(means["still"], means["real"]) ** 0.5,
         "audit_shift": ratio(means["shifted"], means["other"]) ** 0.5,
         "audit_shortcut": ratio(means["from the change"], means["from the change"] + means["from the scene"]),
@@ -97,6 +103,10 @@ def audit(model: LAM, clips: RandomBatches, batches: int = BATCHES, size: int = 
 
 def audit_verdict(found: dict[str, float]) -> str:
     """One line: do latents tell what happened, or the scene?"""
+    if found["audit_transitions"] < LEAST_TRANSITIONS:
+        return "too few held-out transitions to tell what latents tell"
+    if all(found[name] == 1.0 for name in list(AUDITS)[:3]):
+        return "latents that never differ tell nothing"
     if told := [what for name, (most, what) in MOST.items() if found[name] > most]:
         return f"latents like those of an untrained model: {' and '.join(told)}"
     return f"{100 * found['audit_zero']:.0f} % of the latents' spread is left when nothing happens"
@@ -111,8 +121,14 @@ def frozen_future(batch: Batch) -> Batch:
     """The same clips if nothing happened from now on; what frozen networks said of them no longer holds."""
     now = batch.offsets.index(0)
     places = [min(place, now) for place in range(len(batch.offsets))]
-    columns = {name: column[:, places] for name, column in batch.columns.items() if name != "codes"}
+    columns = {name: column[:, places] for name, column in in_time(batch).items() if name != "codes"}
     return Batch(batch.frames[:, places], batch.offsets, columns)
+
+
+def in_time(batch: Batch) -> dict[str, Tensor]:
+    """Columns that say something of every frame; somebody's own dataset may have others."""
+    known = batch.columns.items()
+    return {name: column for name, column in known if column.ndim > 1 and column.shape[1] == len(batch.offsets)}
 
 
 def redrawn(batch: Batch, draw: Callable[[Tensor], Tensor]) -> Batch:

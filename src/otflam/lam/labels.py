@@ -53,8 +53,8 @@ def labels_of(episodes: Sequence[int] | np.ndarray, share: float = SHARE) -> Lab
 
 
 def with_labels(train: TrainConfig, weight: float = WEIGHT) -> TrainConfig:
-    """A training that weighs what is heard."""
-    return replace(train, weights=train.weights | {LABELS: weight})
+    """A training that weighs what is heard against the method's own losses, whose scales differ."""
+    return replace(train, weights=train.weights | {LABELS: weight * max(train.weights.values())})
 
 
 class Heard(NamedTuple):

@@ -25,6 +25,7 @@ from otflam.evaluate import (
     decoding_gap,
     estimate,
     group,
+    models,
     named,
     network_gap,
     over_draws,
@@ -121,7 +122,7 @@ def judge_health(folder: Path, preset: str) -> Verdict:
         f"Held-out error with the right latent at least {MIN_GAIN_PERCENT:.0f} % below that with another transition's, "
         "and below that of predicting no change, for every method and data set; by the mean over seeds."
     )
-    groups = group(complete(usual(chosen(folder, "lam", preset)), "gain_over_shuffled"), "task", "method")
+    groups = group(complete(usual(models(folder, preset)), "gain_over_shuffled"), "task", "method")
     gains = {
         f"{named(found[0])} on {task}": 100 * estimate(values(found, "gain_over_shuffled")).mean
         for (task, _), found in groups.items()

@@ -21,6 +21,7 @@ from otflam.evaluate import (
     control_mse,
     estimate,
     group,
+    models,
     named,
     redrawn_as,
     task_of,
@@ -126,7 +127,7 @@ def sketch_leakage(folder: Path, preset: str) -> Sketch | None:
 
 def sketch_health(folder: Path, preset: str) -> Sketch | None:
     """How far the error with the right latent lies below that with another's, for every model."""
-    drawn = [record for record in usual(chosen(folder, "lam", preset)) if redrawn_as(record["task"]) in ("", VANILLA)]
+    drawn = [record for record in usual(models(folder, preset)) if redrawn_as(record["task"]) in ("", VANILLA)]
     groups = group(complete(drawn, "gain_over_shuffled"), "task", "method")
     if not groups:
         return None

@@ -15,6 +15,7 @@ from otflam.evaluate import (
     chosen,
     decoding_gap,
     group,
+    models,
     named,
     over,
     paired_tokenizers,
@@ -90,7 +91,7 @@ def times_table(folder: Path, preset: str) -> Body:
 def lam_table(folder: Path, preset: str) -> Body:
     """Is every latent action model healthy?"""
     rows = []
-    for (task, _), found in sorted(group(chosen(folder, "lam", preset), "task", "method").items()):
+    for (task, _), found in sorted(group(models(folder, preset), "task", "method").items()):
         gains = [over_seeds(found, f"gain_over_{other}", 100.0, 1) for other in ("shuffled", "copied")]
         errors = [over_seeds(found, metric, 1.0, 5) for metric in ("error", "error_shuffled", "error_copied")]
         rank = over_seeds(found, "latent_rank", 1.0, 1)
@@ -102,7 +103,7 @@ def lam_table(folder: Path, preset: str) -> Body:
 def audits_table(folder: Path, preset: str) -> Body:
     """What latents say besides what happened."""
     rows = []
-    for (task, _), found in sorted(group(chosen(folder, "lam", preset), "task", "method").items()):
+    for (task, _), found in sorted(group(models(folder, preset), "task", "method").items()):
         asked = [[record for record in found if metric in record["metrics"]] for metric in AUDITS]
         if asked[0]:
             answers = [over_seeds(each, metric, 1.0, 2) for each, metric in zip(asked, AUDITS, strict=True)]
@@ -134,7 +135,7 @@ def ranges_table(folder: Path, preset: str) -> Body:
     }
     shown |= {"latent_rank": (1.0, 0), **dict.fromkeys(AUDITS, (1.0, 2))}
     rows = []
-    for (method,), found in sorted(group(chosen(folder, "lam", preset), "method").items()):
+    for (method,), found in sorted(group(models(folder, preset), "method").items()):
         known = {name: [r["metrics"][name] for r in found if r["metrics"].get(name) is not None] for name in shown}
         spans = [
             f"{scale * min(known[name]):.{digits}f} to {scale * max(known[name]):.{digits}f}" if known[name] else NONE
