@@ -27,7 +27,6 @@ from otflam.envs.environment import AGENT, RIVAL
 from otflam.envs.world import World
 from otflam.lam.audit import (
     AUDITS,
-    MOST,
     SHIFT,
     audit,
     audit_trained,
@@ -85,9 +84,8 @@ def test_what_is_told(square_store: Store) -> None:
     assert nothing == dict.fromkeys(list(AUDITS)[:3], 1.0) | {"audit_transitions": change["audit_transitions"]}
     assert audit_verdict(nothing) == "latents that never differ tell nothing"
     assert "too few" in audit_verdict(change | {"audit_transitions": 7.0})
-    worst = scene | {"audit_shift": 0.5}
     assert audit_verdict(change) == "0 % of the latents' spread is left when nothing happens"
-    assert all(what in audit_verdict(worst) for _, what in MOST.values())
+    assert "untrained" in audit_verdict(scene | {"audit_shift": 0.5}) and "untrained" not in audit_verdict(both)
     assert audit(Says(1, 0), clips) == change  # the same clips every time
 
 
@@ -155,7 +153,7 @@ def test_every_training_is_audited(beside: Store, tmp_path: Path, capsys: pytest
     training = dataclasses.replace(TINY.lam_training["lapo-128"], steps=2)
     train_lam("lapo-128", beside, parts, TINY.lam["lapo-128"], training, Hardware(accelerator="cpu"), out)
     health = json.loads((out / "health.json").read_text())
-    assert set(MOST) <= set(health) and "audit_rival" not in health  # masks cost time
+    assert set(list(AUDITS)[:3]) <= set(health) and "audit_rival" not in health  # masks cost time
     cli.main(["lam", "audit", str(beside.path), "--lam", str(out)])
     printed = capsys.readouterr().out
     assert all(name in printed for name in AUDITS) and "latents" in printed.splitlines()[-1]
