@@ -150,7 +150,7 @@ def test_frozen_networks_are_frozen_and_not_called(
     weights = {name: tensor.clone() for name, tensor in backbone.model.state_dict().items()}
     monkeypatch.setattr(Backbone, "__call__", refuse)
     monkeypatch.setattr("otflam.tokenizer.model.OTF.embed", refuse)
-    answers = {"audit_zero": 0.0, "audit_shift": 0.0, "audit_shortcut": 0.0}  # an audit draws other pictures
+    answers = {"audit_zero": 0.0, "audit_transitions": 9.0}  # an audit draws other pictures
     monkeypatch.setattr("otflam.lam.train.audit", lambda *_: answers)
     model = train(method, store, tokenizer, dino, tmp_path / "second", seed=1)
     assert isinstance(model, CodeLAM)
