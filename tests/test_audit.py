@@ -54,7 +54,7 @@ class Says(LAM):
 
     @classmethod
     def build(cls, config: Any, parts: Any) -> Says:
-        raise NotImplementedError
+        return cls(1.0, 0.0)
 
     def observe(self, batch: Batch) -> tuple[Tensor, Tensor]:
         now, then = (F.adaptive_avg_pool2d(batch.images(offset), 8).flatten(1) for offset in self.offsets)

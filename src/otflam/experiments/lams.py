@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from otflam.core import TrainConfig, UserError, read_json, retry_busy, stable_hash, to_json, training_seconds, versions
-from otflam.data import Store, split_episodes
+from otflam.data import Store, has_rival, split_episodes
 from otflam.evaluate import BASELINE, CONTROL, HEARD, NOISY, VANILLA, Cell, redrawn_as
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
@@ -83,8 +83,9 @@ class Job:
 
 def job_for(method: str, data: str, labels: int, draw: int, codes: int = 0) -> Job:
     """The model behind a row of the tables; one that hears labels hears those that the row is read with."""
-    name, plus, way = method.partition("+")
-    return Job(name, data, codes=codes, **({"labels": labels, "draw": draw} if plus + way == HEARD else {}))
+    name = method.partition("+")[0]
+    heard = {"labels": labels, "draw": draw} if method == name + HEARD else {}
+    return Job(name, data, codes=codes, **heard)
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
@@ -234,7 +235,9 @@ def measure(lab: Lab, job: Job) -> dict[str, float]:
     folder = retry_busy(lambda: trained_lam(lab, job))
     health = read_json(folder / "health.json", "train it again")
     numbers = {name: value for name, value in health.items() if name != "verdict"}
-    numbers |= audit_trained(lab.store(job.data), folder, backbone_for(lab, job))  # beside a rival it asks for more
+    store = lab.store(job.data)
+    if has_rival(store) or "audit_zero" not in numbers:  # its training did not ask about a rival, or not at all
+        numbers |= audit_trained(store, folder, backbone_for(lab, job))
     return numbers | {"train_seconds": training_seconds(folder)}
 
 
