@@ -97,9 +97,10 @@ def sketch_worth(folder: Path, preset: str) -> Sketch | None:
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks))
     caption = (
         "Is video without labels worth anything? What each row earns more than cloning its labelled episodes alone, in "
-        f"the same episodes ({preset} preset; 95 % intervals over paired episodes and seeds, each for itself: of many one "
-        "misses). Right of the line, videos without labels were worth something. Above: half a second from recorded states of held-out episodes, "
-        "in percent of the way from doing nothing to the expert; below: whole episodes, in percent of its return."
+        f"the same episodes ({preset} preset; 95 % intervals over paired episodes and seeds, each for itself: of many "
+        "one misses). Right of the line, videos without labels were worth something. Above: half a second from "
+        "recorded states of held-out episodes, in percent of the way from doing nothing to the expert; below: whole "
+        "episodes, in percent of its return."
     )
     return Sketch(figure, caption)
 
