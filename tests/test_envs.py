@@ -38,7 +38,7 @@ scales = st.sampled_from([0.1, 0.2, 0.3])
 
 
 def played(env: ControlEnv, seed: int, steps: int = 6) -> np.ndarray:
-    return play_episode(env, Random(env.simulation.low, env.simulation.high), seed, steps=steps).frames
+    return play_episode(env, Random(env.facts.actions), seed, steps=steps).frames
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -65,14 +65,14 @@ from otflam.envs.rollout import Random
 from otflam.envs.rollout import play_episode
 from otflam.envs.suite import make
 env = make({task!r})
-episode = play_episode(env, Random(env.simulation.low, env.simulation.high), 5, steps=12)
+episode = play_episode(env, Random(env.facts.actions), 5, steps=12)
 print(hashlib.md5(episode.frames.tobytes() + episode.distractors.tobytes()).hexdigest())
 env.close()
 """
     there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     env = make(task)
     played(env, 99)  # an earlier episode must leave no trace
-    episode = play_episode(env, Random(env.simulation.low, env.simulation.high), 5, steps=12)
+    episode = play_episode(env, Random(env.facts.actions), 5, steps=12)
     here = hashlib.md5(episode.frames.tobytes() + episode.distractors.tobytes()).hexdigest()
     assert here == there
     assert not np.array_equal(played(env, 6, 2), played(env, 5, 2))
@@ -92,7 +92,7 @@ def test_vanilla_is_exactly_dm_control(task: str) -> None:
 @pytest.mark.parametrize("quality", ["fast", "reference"])
 def test_recorded_physics_redraws_the_same_pixels(quality: str) -> None:
     env = make("walker-run", quality=quality, size=48)
-    episode = play_episode(env, Random(env.simulation.low, env.simulation.high), 11, steps=5)
+    episode = play_episode(env, Random(env.facts.actions), 11, steps=5)
     played(env, 12, 2)
     again = list(env.redraw(11, episode.physics))
     np.testing.assert_array_equal(np.stack([frame for frame, _ in again]), episode.frames)
@@ -132,7 +132,7 @@ def test_info_tells_the_true_distractor_state() -> None:
 
 def test_static_distractors_stand_still() -> None:
     env = make("walker-run", dynamic=False, difficulty="hard", size=32)
-    episode = play_episode(env, Random(env.simulation.low, env.simulation.high), 2, steps=5)
+    episode = play_episode(env, Random(env.facts.actions), 2, steps=5)
     assert (episode.distractors == episode.distractors[0]).all() and episode.distractors[0].any()
     env.close()
 
@@ -237,7 +237,7 @@ def test_sphere_round_trip(point: tuple[float, float, float]) -> None:
 )
 def test_other_tasks_take_the_same_path(task: str) -> None:
     env = make(task, size=24)
-    episode = play_episode(env, Random(env.simulation.low, env.simulation.high), 0, steps=4)
+    episode = play_episode(env, Random(env.facts.actions), 0, steps=4)
     again = np.stack([frame for frame, _ in env.redraw(0, episode.physics)])
     np.testing.assert_array_equal(again, episode.frames)
     assert episode.frames.std() > 5

@@ -14,6 +14,7 @@ from torch import nn
 
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
+from otflam.envs.environment import Actions
 from otflam.envs.experts import Expert, load_expert, packaged_experts
 from otflam.envs.rollout import (
     Observation,
@@ -27,9 +28,10 @@ from otflam.envs.rollout import (
     policy_rng,
     return_from,
 )
-from otflam.envs.sac import SAC, Actor, TwinCritic, train_expert
+from otflam.envs.sac import SAC, Actor, TwinCritic
 from otflam.envs.simulation import Simulation
 from otflam.envs.suite import make
+from otflam.envs.training import train_expert
 from otflam.presets import get_preset
 
 BARS = {
@@ -191,7 +193,7 @@ def test_impossible_recipes_are_named(tmp_path: Path) -> None:
 def test_simple_policies() -> None:
     low, high = np.array([-1, -2], np.float32), np.array([1, 3], np.float32)
     seen, rng = Observation(None, np.zeros(3, np.float32), 0), np.random.default_rng(0)
-    actions = np.stack([Random(low, high).act(seen, rng) for _ in range(500)])
+    actions = np.stack([Random(Actions(low, high)).act(seen, rng) for _ in range(500)])
     assert (actions >= low).all() and (actions <= high).all() and np.allclose(actions.mean(0), [0, 0.5], atol=0.2)
     assert not Zero(2).act(seen, rng).any()
     assert isinstance(make_policy("zero", Simulation("walker-run")), Zero)

@@ -34,6 +34,8 @@ class Preset:
     """How much Moving MNIST to draw (training split)."""
     expert: Recipe
     """How long to train an expert."""
+    player: Recipe
+    """How long to train an expert of a game."""
     tokenizer: TokenizerConfig
     """Tokenizer for control frames."""
     digit_tokenizer: TokenizerConfig
@@ -96,6 +98,7 @@ def policy(*, actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finet
     return PolicyConfig(actor=actor, clone=clone, decode=decode, finetune=replace(clone, steps=finetune))
 
 
+PLAYER = Recipe(2_000_000, environments=32, width=128, lr=1e-3, evaluate_every=20, evaluate_episodes=50)
 NARROW, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 TINY_DECODER = DecoderConfig(width=16, reference=8)
 TINY_VOCABULARY = TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES)
@@ -108,6 +111,7 @@ TINY = Preset(
     noise=0.5,
     mnist=MovingMNIST(sequences=105),
     expert=Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
+    player=replace(PLAYER, decisions=512, environments=2, width=16, evaluate_every=1, evaluate_episodes=1),
     tokenizer=control_tokenizer(patch=2, warmup=4, patience=5, decoder=TINY_DECODER),
     digit_tokenizer=digit_tokenizer(warmup=4, patience=5, decoder=TINY_DECODER),
     tokenizer_training=TINY_VOCABULARY,
@@ -136,6 +140,7 @@ DEMO = Preset(
     noise=0.5,
     mnist=MovingMNIST(sequences=420),
     expert=Recipe(decisions=80_000),
+    player=replace(PLAYER, decisions=200_000),
     tokenizer=control_tokenizer(patch=5, warmup=40, patience=50, decoder=NARROW),
     digit_tokenizer=digit_tokenizer(warmup=40, patience=50, decoder=NARROW),
     tokenizer_training=TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
@@ -162,6 +167,7 @@ LAPTOP = Preset(
     noise=0.5,
     mnist=MovingMNIST(),
     expert=Recipe(),
+    player=PLAYER,
     tokenizer=control_tokenizer(patch=5, warmup=120, patience=100, decoder=NARROW),
     digit_tokenizer=digit_tokenizer(warmup=120, patience=100, decoder=NARROW),
     tokenizer_training=TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
@@ -201,6 +207,7 @@ PAPER = Preset(
     noise=0.0,
     mnist=MovingMNIST(),
     expert=Recipe(decisions=5_000_000),
+    player=replace(PLAYER, decisions=25_000_000),
     tokenizer=control_tokenizer(patch=7, warmup=1949, patience=1000, decoder=PUBLIC),
     digit_tokenizer=digit_tokenizer(warmup=55, patience=1000, decoder=PUBLIC),
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.

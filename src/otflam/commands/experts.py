@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import tyro
@@ -17,10 +17,10 @@ from otflam.report import ProgressBar, say
 
 @dataclass(frozen=True)
 class ExpertTrain:
-    """Train a state-based expert for a task from scratch (SAC)."""
+    """Train a state-based expert for a task from scratch (SAC in the control suite, PPO in games)."""
 
     task: tyro.conf.Positional[str]
-    """dm_control suite task as DOMAIN-TASK."""
+    """dm_control suite task as DOMAIN-TASK, or a game such as procgen-coinrun."""
     recipe: Recipe
     out: Path | None = None
     """Folder for checkpoint, learning curve and expert; by default runs/expert/TASK. Training continues there."""
@@ -38,8 +38,17 @@ class ExpertTrain:
 
         with ProgressBar(f"train {self.task} expert", "decisions") as bar:
             out = self.out or Path("runs") / "expert" / self.task
-            file = train_expert(self.task, out, self.recipe, self.seed, bar)
+            file = train_expert(self.task, out, self.fitting_recipe(), self.seed, bar)
         say(f"best expert: {file} (return {expert_about(file)['selection_return']} on episodes of their own)")
+
+    def fitting_recipe(self) -> Recipe:
+        """Games have a recipe of their own; what was asked for otherwise is changed in it."""
+        from otflam.envs import learned_by
+
+        preset = get_preset(self.preset)
+        usual = preset.player if learned_by(self.task) == "ppo" else preset.expert
+        asked = {each.name: getattr(self.recipe, each.name) for each in fields(Recipe)}
+        return replace(usual, **{name: value for name, value in asked.items() if value != getattr(preset.expert, name)})
 
 
 @dataclass(frozen=True)

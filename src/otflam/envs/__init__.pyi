@@ -35,7 +35,7 @@ from otflam.envs.rollout import (
     policy_rng as policy_rng,
     return_from as return_from,
 )
-from otflam.envs.sac import train_expert as train_expert
+from otflam.envs.training import learned_by as learned_by, train_expert as train_expert
 from otflam.envs.world import (
     Difficulty as Difficulty,
     Family as Family,

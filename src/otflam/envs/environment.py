@@ -26,10 +26,16 @@ class Actions:
     """How many there are to choose from, where an action is the number of a choice; 0: actions are continuous."""
     rest: int = 0
     """The choice, or the value of all numbers, that does nothing."""
+    distinct: tuple[int, ...] = ()
+    """Choices that random play draws from, where others do what these do; none: all."""
+    names: tuple[str, ...] = ()
+    """What the choices are called, if anything."""
 
     @classmethod
-    def discrete(cls, choices: int, rest: int = 0) -> Actions:
-        return cls(np.zeros(1, np.float32), np.full(1, choices - 1, np.float32), choices, rest)
+    def discrete(
+        cls, choices: int, rest: int = 0, distinct: tuple[int, ...] = (), names: tuple[str, ...] = ()
+    ) -> Actions:
+        return cls(np.zeros(1, np.float32), np.full(1, choices - 1, np.float32), choices, rest, distinct, names)
 
     @property
     def size(self) -> int:
@@ -37,6 +43,8 @@ class Actions:
 
     def draw(self, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
         """Any action, all equally likely."""
+        if self.distinct:
+            return np.array(self.distinct, np.float32)[rng.integers(len(self.distinct), size=1)]
         if self.choices:
             return rng.integers(self.choices, size=1).astype(np.float32)
         return rng.uniform(self.low, self.high).astype(np.float32)
@@ -62,7 +70,8 @@ class Actions:
     def about(self) -> dict[str, Any]:
         """What a data set says of its actions."""
         if self.choices:
-            return {"action_choices": self.choices}
+            named = {"action_distinct": list(self.distinct), "action_names": list(self.names)}
+            return {"action_choices": self.choices} | {name: value for name, value in named.items() if value}
         return {"action_low": self.low.tolist(), "action_high": self.high.tolist()}
 
 

@@ -7,26 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Recipe:
+    """Games are learned by PPO, which has no use for some of these and other defaults for most (presets.py)."""
+
     decisions: int = 640_000
     """Decisions to take in all, over every environment."""
     repeat: int = 2
-    """Simulator steps per decision while training; the expert itself acts at every step."""
+    """SAC: simulator steps per decision while training; the expert itself acts at every step."""
     environments: int = 8
     """Environments stepped side by side."""
     random_rounds: int = 1
-    """Rounds of uniformly random actions before learning starts."""
+    """SAC: rounds of uniformly random actions before learning starts."""
     batch: int = 128
-    """Transitions per gradient step."""
+    """SAC: transitions per gradient step."""
     updates_per_decision: float = 0.5
-    """Critic updates for each decision taken."""
+    """SAC: critic updates for each decision taken."""
     width: int = 256
     """Units in each of the two hidden layers."""
     lr: float = 5e-4
-    """Adam's step size; a cosine brings it down to a tenth by the end of training."""
+    """Adam's step size, which falls to a tenth by the end of training."""
     discount: float = 0.99
     """Discount per decision."""
     target_rate: float = 0.01
-    """Share of the online critics mixed into the target critics after every update."""
+    """SAC: share of the online critics mixed into the target critics after every update."""
     evaluate_every: int = 5
     """Rounds between evaluations at repeat 1."""
     evaluate_episodes: int = 4

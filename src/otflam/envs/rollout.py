@@ -141,8 +141,8 @@ def return_from(
 class Random:
     """Uniform actions."""
 
-    def __init__(self, low: Float32[np.ndarray, " a"], high: Float32[np.ndarray, " a"], choices: int = 0) -> None:
-        self.actions = Actions(low, high, choices)
+    def __init__(self, actions: Actions) -> None:
+        self.actions = actions
 
     def act(self, observation: Observation, rng: np.random.Generator) -> Float32[np.ndarray, " a"]:
         return self.actions.draw(rng)
@@ -163,7 +163,7 @@ def make_policy(name: str, played: Environment | Simulated, expert: str | None =
     facts, actions = played.facts, played.facts.actions
     require_name("policy", name, policy_names(facts.task))
     if name == RANDOM:
-        return Random(actions.low, actions.high, actions.choices)
+        return Random(actions)
     if name == ZERO:
         return Zero(actions.size, actions.rest)
     return import_name(find_family(facts.task).policies[name])(facts, expert)
@@ -215,7 +215,8 @@ def expert_returns(
         raise UserError(f"--episodes {episodes}", "ask for at least one")
     seeds, returns = [episode_seed(seed, index) for index in range(episodes)], []
     progress.start(0, episodes)
-    for earned in policy_returns(World(task), policy, seeds, expert=expert):
+    # Levels of games that no expert was trained on; elsewhere what is seen does not matter here.
+    for earned in policy_returns(World(task, split="validation"), policy, seeds, expert=expert):
         returns.append(earned)
         progress.advance()
     return np.array(returns)

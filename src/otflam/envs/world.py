@@ -97,6 +97,8 @@ class Family:
     """A function that gives the tasks whose expert needs no file."""
     rivals: bool = False
     """Whether its worlds can show a second body."""
+    learner: str | None = None
+    """By which algorithm experts are trained, if they can be."""
 
 
 FAMILIES: dict[str, Family] = {}
@@ -150,5 +152,21 @@ register_world(
         policies={EXPERT: "otflam.envs.experts:fitting_expert"},
         packaged="otflam.envs.experts:packaged_experts",
         rivals=True,
+        learner="sac",
+    )
+)
+GAMES = ("bigfish", "chaser", "coinrun", "dodgeball", "jumper", "ninja", "starpilot")
+register_world(
+    Family(
+        name="games",
+        tasks=tuple(f"procgen-{name}" for name in GAMES),
+        open="otflam.envs.games:GameWorld",
+        policies={
+            EXPERT: "otflam.envs.players:game_expert",
+            "scripted": "otflam.envs.players:Scripted",
+            "sticky": "otflam.envs.players:Sticky",
+        },
+        packaged="otflam.envs.experts:packaged_experts",
+        learner="ppo",
     )
 )
