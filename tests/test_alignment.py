@@ -46,7 +46,8 @@ from otflam.lam.otf_lam import PixelConfig
 from otflam.lam.train import train_lam
 from otflam.policy.train import Splits
 from otflam.presets import get_preset
-from otflam.report.tables import TABLES, as_markdown
+from otflam.report.rendering import as_markdown
+from otflam.report.tables import TABLES
 from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY, LAPTOP, CPU = get_preset("tiny"), get_preset("laptop"), Hardware(accelerator="cpu")

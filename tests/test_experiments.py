@@ -23,7 +23,8 @@ from otflam.experiments.cells import PlannedCell, Site, check_failures, run_cell
 from otflam.experiments.datasets import Lab
 from otflam.experiments.tokenizers import plan
 from otflam.presets import get_preset
-from otflam.report.tables import TABLES, as_markdown
+from otflam.report.rendering import as_markdown
+from otflam.report.tables import TABLES
 from otflam.tokenizer.build import build_tokenizer, motion_clips
 
 ROOT = Path(__file__).parents[1]

@@ -17,8 +17,9 @@ from otflam.envs.world import policy_names
 from otflam.evaluate import names
 from otflam.policy.train import Reference
 from otflam.report.page import as_html, make_page
+from otflam.report.rendering import Table, as_csv, as_latex, as_markdown
 from otflam.report.style import method_colours
-from otflam.report.tables import TABLES, Table, as_csv, as_latex, as_markdown, fill, tables_with_rows
+from otflam.report.tables import TABLES, fill, tables_with_rows
 
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 

@@ -29,7 +29,8 @@ from otflam.lam.labels import SHARE, WEIGHT, with_labels
 from otflam.policy import way_of
 from otflam.policy.train import Splits
 from otflam.presets import get_preset
-from otflam.report.tables import TABLES, as_markdown, fill
+from otflam.report.rendering import as_markdown
+from otflam.report.tables import TABLES, fill
 
 TINY, LAPTOP, DATA = get_preset("tiny"), get_preset("laptop"), "cheetah-run-noisy"
 

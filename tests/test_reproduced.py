@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from otflam.evaluate.records import Cell, write_record
-from otflam.report.tables import TABLES, as_markdown
+from otflam.report.rendering import as_markdown
+from otflam.report.tables import TABLES
 
 
 def told(table: str, records: Path) -> str:

@@ -17,6 +17,8 @@ from otflam.motion import MotionConfig
 from otflam.policy import PARTS, ActorConfig, PolicyConfig, way_of
 from otflam.tokenizer import CodebookConfig, DecoderConfig, FrameTokenizerConfig, TokenizerConfig
 
+GAME = Collection(World(), episodes=384, steps=200, noise=0.1)
+"""Levels end early, so that there are more of them; one action of ten is another one, as no state tells."""
 LOSSES = {"rec": 1.0, "code": 1.0, "commit": 0.25, "orth": 1e-4}
 """Weights of L_vocab in the authors' public code."""
 FRAMES = {"rec": 1.0}
@@ -28,6 +30,8 @@ class Preset:
     """By which methods declare their sizes."""
     collection: Collection
     """What to collect per task: an expert without noise."""
+    games: Collection
+    """What to collect of each game."""
     noise: float
     """Deviation of the action noise in the episodes that latent actions and policies are learned from."""
     mnist: MovingMNIST
@@ -62,6 +66,8 @@ class Preset:
     """Episodes whose DINO features are stored to train on; 0: none, the backbone runs in every step."""
     evaluated: int = 10
     """Episodes that an agent plays in its world."""
+    levels: int = 10
+    """Levels that an agent plays of a game."""
     stretch: int = 50
     """Steps of the stretches that are played from recorded states."""
     trials: tuple[int, ...] = ()
@@ -108,6 +114,7 @@ LAPTOP_ACTOR = ActorConfig(scale=1, blocks=0, state=256, changes=4.0)
 TINY = Preset(
     name="tiny",  # tests: seconds
     collection=Collection(World(size=32), episodes=4, steps=24),
+    games=replace(GAME, world=World(size=32), episodes=8, steps=24, mix="scripted=1"),
     noise=0.5,
     mnist=MovingMNIST(sequences=105),
     expert=Recipe(decisions=4000, environments=2, updates_per_decision=0.02, evaluate_every=1, evaluate_episodes=1),
@@ -137,6 +144,7 @@ TINY = Preset(
 DEMO = Preset(
     name="demo",  # the whole story in minutes
     collection=Collection(episodes=12, steps=250),
+    games=replace(GAME, episodes=36),
     noise=0.5,
     mnist=MovingMNIST(sequences=420),
     expert=Recipe(decisions=80_000),
@@ -164,6 +172,7 @@ DEMO = Preset(
 LAPTOP = Preset(
     name="laptop",  # our recorded results: hours in total
     collection=Collection(episodes=128, steps=500),
+    games=GAME,
     noise=0.5,
     mnist=MovingMNIST(),
     expert=Recipe(),
@@ -187,6 +196,7 @@ LAPTOP = Preset(
     played=None,
     featured=60,
     evaluated=20,
+    levels=100,
     trials=(500, 1500, 3400),
     steps={
         "decode": {8: 3400, 32: 1500},  # what every method that has been tried chose
@@ -204,6 +214,7 @@ LAPTOP = Preset(
 PAPER = Preset(
     name="paper",  # 2,000 full trajectories per task, rendered as the original does, half of them for learning
     collection=Collection(World(quality="reference"), episodes=2000),
+    games=replace(GAME, episodes=20_000, steps=None),
     noise=0.0,
     mnist=MovingMNIST(),
     expert=Recipe(decisions=5_000_000),

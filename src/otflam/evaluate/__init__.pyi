@@ -31,6 +31,12 @@ from otflam.evaluate.control import (
     start_metrics as start_metrics,
 )
 from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_extractor as load_extractor
+from otflam.evaluate.games import (
+    GAMES_VERSION as GAMES_VERSION,
+    MOVERS as MOVERS,
+    read_choices as read_choices,
+    read_movers as read_movers,
+)
 from otflam.evaluate.names import (
     ALIKE as ALIKE,
     ALL_ACTIONS as ALL_ACTIONS,
@@ -45,6 +51,8 @@ from otflam.evaluate.names import (
     DIGITS as DIGITS,
     DOSES as DOSES,
     FINETUNE as FINETUNE,
+    GAME_TRANSFERS as GAME_TRANSFERS,
+    GAMES as GAMES,
     GROUNDED as GROUNDED,
     HEARD as HEARD,
     HEARING as HEARING,

@@ -30,6 +30,12 @@ SUITE = (
 )
 """Tasks whose experts come with the package: those of the Distracting Control Suite, walker-run and hopper-hop."""
 
+GAMES = ("procgen-coinrun", "procgen-bigfish", "procgen-starpilot")
+"""Games whose latent actions are recorded: a camera that scrolls with the agent, many others that swim about, and many
+that shoot."""
+GAME_TRANSFERS = ((GAMES[0], GAMES[2]), (GAMES[2], GAMES[1]), (CONTROL[0], GAMES[0]))
+"""Where motion vocabularies of games are learned and applied."""
+
 UNTRAINED = ("expert", "random", "zero")
 """Policies that learn nothing of ours."""
 ALL_ACTIONS, LABELS_ONLY, IDM = "all-actions", "labels-only", "idm"
@@ -55,6 +61,8 @@ HEARD = "+labels"
 """Ends the name of a method that hears, while it is trained, the labels that it is grounded with."""
 HEARING = (BASELINE, "laom", *OURS)
 """Methods that are recorded with and without labels inside their training."""
+TELLING = (BASELINE, "laom", "otf-lam-pixel", "flam-4", "hilam")
+"""Methods that play games with three seeds; all others with one."""
 TUNED = (*GROUNDED, *REFERENCES, *(name + FINETUNE for name in GROUNDED))
 """Rows that have trials of their own."""
 USUAL_CODES = 64
@@ -109,6 +117,8 @@ def task_of(data: str) -> str:
 
 def world_of(data: str) -> str:
     """A data set's title."""
+    if data in GAMES:
+        return data.partition("-")[2]
     world = f"{task_of(data)}, {WORLDS[redrawn_as(data)]}"
     return world if NOISY in data else f"{world}, noiseless expert"
 

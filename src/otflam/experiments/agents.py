@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from otflam.core import learning_curve, read_release, retry_busy, stable_hash, to_json, training_seconds, versions
-from otflam.envs import level_of
+from otflam.envs import can_simulate, level_of
 from otflam.evaluate import (
     CONTROL_VERSION,
     EVALUATION,
@@ -80,7 +80,7 @@ VOCABULARIES = (16, 32, 0, 128)
 def plan(preset: Preset, experiment: str) -> list[Job]:
     """The jobs of an experiment."""
     plans = {"control": plan_control, "supervision": plan_supervision, "vocabulary": plan_vocabulary}
-    return (plans | {"ambiguity": plan_ambiguity, "suite": plan_suite})[experiment](preset)
+    return (plans | {"ambiguity": plan_ambiguity, "suite": plan_suite, "games": plan_games})[experiment](preset)
 
 
 def plan_suite(preset: Preset) -> list[Job]:
@@ -97,6 +97,18 @@ def plan_ambiguity(preset: Preset) -> list[Job]:
     jobs = [Job(name, data, 0, seed) for data, name, seed in itertools.product(worlds, names.BOUNDS, SEEDS)]
     rows = (*names.REFERENCES, *names.GROUNDED)
     return jobs + [Job(*each) for each in itertools.product(rows, worlds, preset.compared[-1:], SEEDS)]
+
+
+def plan_games(preset: Preset) -> list[Job]:
+    """Floors and ceilings; what learns from the labels alone, and the telling methods; then all others once."""
+    bounds = itertools.product(names.GAMES, names.BOUNDS, SEEDS)
+    jobs = [Job(name, data, 0, seed) for data, name, seed in bounds]
+    rows = [*names.REFERENCES, *names.TELLING]
+    jobs += [
+        Job(row, data, preset.compared[0], seed) for seed, data, row in itertools.product(SEEDS, names.GAMES, rows)
+    ]
+    others = [name for name in lams.methods(preset) if name not in rows and not METHODS[name].features]
+    return jobs + [Job(row, data, preset.compared[0], SEEDS[0]) for data, row in itertools.product(names.GAMES, others)]
 
 
 def plan_supervision(preset: Preset) -> list[Job]:
@@ -181,12 +193,14 @@ def measure(lab: Lab, job: Job) -> Metrics:
     if job.method not in names.UNTRAINED:
         player, clone = trained_agent(lab, job)
         parts = {"clone": clone, "decoder": player / "decoder", "finetune": player / "finetune"}
-    seed, episodes, steps = EVALUATION + job.seed, preset.evaluated, preset.played
-    play_on = partial(play, steps=steps, hardware=preset.hardware)
+    seed, episodes, game = EVALUATION + job.seed, episodes_of(preset, job.data), job.data in names.GAMES
+    world = dataclasses.replace(world, split="validation") if game else world  # levels that nobody has seen
+    play_on = partial(play, steps=preset.played, hardware=preset.hardware)
     metrics = dict(return_metrics(play_on(player, world, seed, episodes, 1)))
-    metrics |= start_metrics(player, stretches_of(lab, job.data), preset.hardware)
+    if can_simulate(world.task):
+        metrics |= start_metrics(player, stretches_of(lab, job.data), preset.hardware)
     if isinstance(player, Path):
-        if level_of(world).videos:
+        if level_of(world).videos and not game:
             other, few = dataclasses.replace(world, split="validation"), -(-episodes // NEW_BACKGROUNDS_EVERY)
             metrics["return_new_backgrounds"] = return_metrics(play_on(player, other, seed, few, 1))["return_mean"]
         metrics["imitated_episodes"] = float(len(read_release(parts["clone"], CLONE_KIND)["episodes"]))
@@ -198,6 +212,11 @@ def measure(lab: Lab, job: Job) -> Metrics:
     if (parts.get("decoder", lab.root) / "metrics.jsonl").exists():
         metrics["decoder_steps"], metrics["decoder_mse"] = learning_curve(parts["decoder"], "check/held_out")
     return metrics
+
+
+def episodes_of(preset: Preset, data: str) -> int:
+    """How many episodes are played."""
+    return preset.levels if data in names.GAMES else preset.evaluated
 
 
 def stretches_of(lab: Lab, data: str) -> Stretches:
@@ -225,13 +244,15 @@ def agent_facts(lab: Lab, job: Job) -> tuple[dict[str, Any], dict[str, int], dic
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
     (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
-    played = {"episodes": preset.evaluated, "steps": preset.played, "stretch": preset.stretch}
+    played = {"episodes": episodes_of(preset, job.data), "steps": preset.played, "stretch": preset.stretch}
     measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
     return lab.cell(experiment_of(job.data), job, facts | played, measured, extra)
 
 
 def experiment_of(data: str) -> str:
     """What returns are recorded as."""
+    if data in names.GAMES:
+        return "gameplay"
     if names.task_of(data) not in names.CONTROL:
         return "suite"
     return "control" if names.redrawn_as(data) in ("", names.VANILLA) else "rivalry"

@@ -14,7 +14,7 @@ from typing import Any
 
 from otflam.core import Hardware, Progress, TrainConfig, use_one_thread
 from otflam.data import Store, collect_episodes, make_moving_mnist, recorded_collection, render
-from otflam.evaluate import BASELINE, CONTROL, EVALUATION, TOGETHER, play
+from otflam.evaluate import BASELINE, CONTROL, EVALUATION, GAMES, TOGETHER, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import Lab, collection_of
 from otflam.lam import LAM, METHODS, label_store, store_features, train_lam
@@ -69,6 +69,10 @@ class Calibration:
         return store
 
     def _collect(self, rest: str) -> Cost:
+        if rest == "games":
+            timer, plan = StepTimer(), collection_of(self.preset, GAMES[0])
+            store = collect_episodes(dataclasses.replace(plan, episodes=EPISODES), self.folder / "game", 1, timer)
+            return Cost(timer.pace, folder_bytes(store.path) / store.rows)
         self.store  # noqa: B018 - made once, and timed as it is
         return self.costs["collect"]
 

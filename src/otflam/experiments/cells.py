@@ -12,7 +12,18 @@ from typing import Any
 
 from otflam.core import Launcher, Progress, UserError, default_workers, use_one_thread
 from otflam.evaluate import Cell, find_record, redrawn_as, write_record
-from otflam.experiments import agents, alignments, ambiguities, innovations, lams, readers, tokenizers, tuning, weights
+from otflam.experiments import (
+    agents,
+    alignments,
+    ambiguities,
+    games,
+    innovations,
+    lams,
+    readers,
+    tokenizers,
+    tuning,
+    weights,
+)
 from otflam.experiments.datasets import Lab, prepare_data
 
 KINDS: dict[str, ModuleType] = {
@@ -22,6 +33,7 @@ KINDS: dict[str, ModuleType] = {
     "readers": readers,
     "innovations": innovations,
     "ambiguities": ambiguities,
+    "games": games,
     "tuning": tuning,
     "weights": weights,
     "agents": agents,

@@ -16,6 +16,7 @@ from otflam.evaluate import (
     CONTROL,
     DIGITS,
     DOSES,
+    GAMES,
     NOISY,
     UNLIKE,
     VANILLA,
@@ -94,7 +95,9 @@ def redrawn_world(preset: Preset, name: str, end: str) -> dict[str, Any]:
 
 
 def collection_of(preset: Preset, name: str) -> Collection:
-    """How a data set with distractors is collected."""
+    """How a data set with distractors, or of a game, is collected."""
+    if name in GAMES:
+        return dataclasses.replace(preset.games, world=dataclasses.replace(preset.games.world, task=name))
     world = dataclasses.replace(preset.collection.world, task=name.removesuffix(NOISY))
     plan = dataclasses.replace(preset.collection, world=world)
     return dataclasses.replace(plan, noise=preset.noise, seed=plan.seed + 1) if name.endswith(NOISY) else plan

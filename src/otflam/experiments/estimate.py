@@ -13,7 +13,18 @@ from typing import Any
 from otflam.core import Progress, UserError
 from otflam.data import DEFAULT_SEQUENCES, SHARES
 from otflam.envs import level_of
-from otflam.evaluate import ALL_ACTIONS, DIGITS, FINETUNE, IDM, LABELS_ONLY, RELABEL, UNTRAINED, redrawn_as, source_of
+from otflam.evaluate import (
+    ALL_ACTIONS,
+    DIGITS,
+    FINETUNE,
+    GAMES,
+    IDM,
+    LABELS_ONLY,
+    RELABEL,
+    UNTRAINED,
+    redrawn_as,
+    source_of,
+)
 from otflam.experiments import agents, lams, readers, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import PlannedCell, Site
@@ -30,8 +41,8 @@ ON_CORES = ("collect", "draw", "play")
 """Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
 NETWORKS = {"innovations": 2, "ambiguities": 2}
 """How many networks read from frames what could be read at best, once for all cells of a data set."""
-EPISODE_STEPS = 1000
-"""Steps of an episode to its time limit, in every task of the suite."""
+EPISODE_STEPS, GAME_STEPS = 1000, 500
+"""Steps of an episode to its time limit, in every task of the suite and in every game, where most end early."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
         yield from tokenizer_pieces(lab, job.source, job.model, job.seed)
     elif kind == "lams":
         yield from lam_pieces(lab, job)
-    elif kind in ("alignments", "innovations", "ambiguities"):
+    elif kind in ("alignments", "games", "innovations", "ambiguities"):
         model = lams.job_for(job.method, job.data, job.labels, job.seed)
         yield from lam_pieces(lab, model)
         yield label_piece(preset, model, HELD_OUT)
@@ -155,12 +166,13 @@ def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
         return
     if redrawn_as(name):
         yield from data_pieces(preset, source_of(name))
-    yield Piece(name, "draw again" if redrawn_as(name) else "collect", frames(preset))
+    kind = "draw again" if redrawn_as(name) else "collect games" if name in GAMES else "collect"
+    yield Piece(name, kind, frames(preset, name))
 
 
-def frames(preset: Preset) -> int:
-    """Frames of a data set of one task."""
-    plan = collection_of(preset, "")
+def frames(preset: Preset, name: str = "") -> int:
+    """Frames of a data set of one task, at most: levels of games may end early."""
+    plan = collection_of(preset, name)
     return plan.episodes * (plan.steps or EPISODE_STEPS)
 
 
@@ -190,7 +202,7 @@ def lam_pieces(lab: Lab, job: lams.Job) -> Iterator[Piece]:
         yield Piece(("frames", job.data), "tokenizer of frames", preset.frame_training.steps)
     if method.features and preset.featured:
         share = (preset.featured + lams.HELD_OUT) / preset.collection.episodes
-        yield Piece(("features", job.data), "dino features", share * frames(preset))
+        yield Piece(("features", job.data), "dino features", share * frames(preset, job.data))
     if method.low:
         yield from lam_pieces(lab, lams.low_of(job))
     yield Piece(job, f"lam {job.method}", lams.training_for(preset, job).steps)
@@ -198,7 +210,7 @@ def lam_pieces(lab: Lab, job: lams.Job) -> Iterator[Piece]:
 
 def label_piece(preset: Preset, job: lams.Job, share: float) -> Piece:
     """Latents of a share of the frames."""
-    return Piece(("latents", job, share), f"latents {job.method}", share * frames(preset))
+    return Piece(("latents", job, share), f"latents {job.method}", share * frames(preset, job.data))
 
 
 def agent_pieces(lab: Lab, job: agents.Job) -> Iterator[Piece]:
@@ -229,6 +241,8 @@ def shows_videos(preset: Preset, data: str) -> bool:
 
 def played(preset: Preset, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
+    if job.data in GAMES:
+        return preset.levels * (preset.played or GAME_STEPS)
     again = shows_videos(preset, job.data) and job.method not in UNTRAINED
     episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW_BACKGROUNDS_EVERY)
     held_out = round(preset.collection.episodes * SHARES[2])

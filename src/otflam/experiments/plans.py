@@ -74,6 +74,14 @@ def plan_labels(preset: Preset) -> list[PlannedCell]:
     return list(dict.fromkeys([*models, *read, *(PlannedCell("agents", job) for _, job in jobs)]))
 
 
+def plan_games(preset: Preset) -> list[PlannedCell]:
+    """What latents know of choices and of everything that moves; who plays; and whether vocabularies transfer."""
+    read, played = every("games", "games")(preset), every("agents", "games")(preset)
+    models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in read]
+    bounds = [planned for planned in played if planned.job.method in BOUNDS]
+    return list(dict.fromkeys([*bounds, *models, *read, *played, *every("tokenizers", "games")(preset)]))
+
+
 def plan_demo(preset: Preset) -> list[PlannedCell]:
     """The whole story on one task, with one seed: a vocabulary, its transfer, latent actions, agents, references."""
     first, data = preset.compared[0], next(data for data in distracting(preset) if data.startswith("cheetah-run"))

@@ -18,6 +18,7 @@ from otflam.experiments.plans import (
     plan_ambiguity,
     plan_convergence,
     plan_demo,
+    plan_games,
     plan_labels,
     plan_pictures,
     plan_shapes,
@@ -49,7 +50,7 @@ class Study:
     """Pictures that need more than records."""
 
 
-APART = ("ambiguity", "labels", "shapes", "suite", "weights")
+APART = ("ambiguity", "games", "labels", "shapes", "suite", "weights")
 """Studies of other worlds and methods than the paper's."""
 
 
@@ -117,6 +118,7 @@ STUDIES = {
         "whose action? both of two bodies' actions read from latents, and one distractor at a time (ours)",
         plan_ambiguity,
     ),
+    "games": Study("games: which choice was made, who is named, and who plays (ours)", plan_games),
     "suite": Study(
         "in which worlds can be seen what to do? all true actions imitated in each (ours)", every("agents", "suite")
     ),
@@ -134,7 +136,7 @@ STUDIES = {
     "labels": Study("labels inside the training, with and without (ours)", plan_labels),
     "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
     "all": Study(
-        "all of the paper's, and what belongs to them: not ambiguity, labels, shapes, suite and weights",
+        "all of the paper's, and what belongs to them: not ambiguity, games, labels, shapes, suite and weights",
         plan_all,
         draw_pictures,
     ),

@@ -17,6 +17,7 @@ from otflam.evaluate import (
     CODES_VERSION,
     CONTROL,
     DIGITS,
+    GAME_TRANSFERS,
     Cell,
     carrier,
     factor_metrics,
@@ -60,6 +61,14 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
         return [
             Job(experiment, *pair, _with(base, method=method, order=order), seed, f"order{order}")
             for (pair, base), seed, order, method in every
+        ]
+    if experiment == "games":
+        model = preset.tokenizer
+        every = itertools.product(GAME_TRANSFERS, SEEDS, ("otf", "monolithic"))
+        order = model.motion.order
+        return [
+            Job("transfer", *pair, _with(model, method=method, order=order), seed, f"order{order}")
+            for pair, seed, method in every
         ]
     if experiment == "carrier":
         models = [_with(preset.digit_tokenizer, method=method, order=1) for method in ("otf", "monolithic")]

@@ -18,9 +18,8 @@ from otflam.report.predictions import (
     draw_rollout as draw_rollout,
 )
 from otflam.report.progress import Lines as Lines, ProgressBar as ProgressBar, say as say, speaking as speaking
+from otflam.report.rendering import Table as Table, as_markdown as as_markdown
 from otflam.report.tables import (
-    Table as Table,
-    as_markdown as as_markdown,
     export_tables as export_tables,
     fill as fill,
     study_tables as study_tables,

@@ -11,6 +11,7 @@ from otflam.report.figures_growth import sketch_growth
 from otflam.report.figures_models import sketch_alignment, sketch_health, sketch_leakage, sketch_transfer
 from otflam.report.figures_returns import sketch_returns, sketch_supervision, sketch_vocabulary, sketch_worlds
 from otflam.report.figures_worth import sketch_worth
+from otflam.report.games import sketch_named
 from otflam.report.sides import sketch_doses, sketch_sides
 
 FIGURES: dict[str, Sketcher] = {
@@ -27,6 +28,7 @@ FIGURES: dict[str, Sketcher] = {
     "growth": sketch_growth,
     "sides": sketch_sides,
     "doses": sketch_doses,
+    "named": sketch_named,
 }
 """Who draws what; none is drawn while its records are missing."""
 

@@ -19,8 +19,9 @@ from otflam.evaluate import WORDS, read_records
 from otflam.report.bodies import body_figures
 from otflam.report.explorer import Figure, as_uri, inside_figures, make_explorer
 from otflam.report.figures import sketch_figures
+from otflam.report.rendering import Table
 from otflam.report.style import INK, PAPER, SERIES
-from otflam.report.tables import TABLES, Table, tables_with_rows
+from otflam.report.tables import TABLES, tables_with_rows
 from otflam.report.verdicts import verdicts_by_topic
 
 SENTENCE_CHARACTERS = 34

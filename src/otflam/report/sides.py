@@ -34,6 +34,7 @@ from otflam.evaluate import (
 from otflam.report.canvas import Sketch, counted, draw_interval, legend_below
 from otflam.report.style import INK, MUTED, SERIES, colour_of, hexed, rank_of
 from otflam.report.tables_models import NONE, Body, over_seeds, with_half
+from otflam.report.tables_returns import RETURNS, returns_rows
 
 SIDES = ("agent", "rival")
 MEASURES = ("r2", "innovation_r2")
@@ -115,15 +116,7 @@ def doses_table(folder: Path, preset: str) -> Body:
 
 def rivalry_table(folder: Path, preset: str) -> Body:
     """Returns beside a rival and with one distractor at a time, between floors and ceilings."""
-    records, rows = chosen(folder, "rivalry", preset), []
-    for (task,), found in sorted(group(records, "task").items()):
-        top = over([record for record in found if record["method"] == "expert"], "return_mean")
-        for (labels, _), each in sorted(group(found, "labels", "method").items()):
-            earned = over(each, "return_mean")
-            share = NONE if top is None or earned is None else f"{100 * earned.mean / top.mean:.0f}"
-            starts = with_half(over(each, "start_return_share", 100.0), 0)
-            rows.append([task, str(labels or NONE), named(each[0]), with_half(earned, 1), share, starts])
-    return ["data", "labels", "method", "return", "% of expert", "from starts %"], rows
+    return RETURNS, returns_rows(chosen(folder, "rivalry", preset))
 
 
 def sketch_sides(folder: Path, preset: str) -> Sketch | None:

@@ -15,6 +15,7 @@ from otflam.evaluate import (
     group,
     interquartile_mean,
     main_budget,
+    named,
     names,
     over,
     returns_of,
@@ -66,6 +67,22 @@ def suite_table(folder: Path, preset: str) -> Body:
             share = f"{100 * imitated.mean / best.mean:.0f}"
             rows.append([names.world_of(task), *(with_half(earned, 1) for earned in by.values()), share, starts])
     return ["world", *rows_of, "% of expert", "from starts %"], rows
+
+
+RETURNS = ["data", "labels", "method", "return", "% of expert", "from starts %"]
+
+
+def returns_rows(records: Records) -> list[list[str]]:
+    """What each method earns in each world, beside the expert there."""
+    rows = []
+    for (task,), found in sorted(group(records, "task").items()):
+        top = over([record for record in found if record["method"] == "expert"], "return_mean")
+        for (labels, _), each in sorted(group(found, "labels", "method").items()):
+            earned = over(each, "return_mean")
+            share = NONE if top is None or earned is None else f"{100 * earned.mean / top.mean:.0f}"
+            starts = with_half(over(each, "start_return_share", 100.0), 0)
+            rows.append([task, str(labels or NONE), named(each[0]), with_half(earned, 1), share, starts])
+    return rows
 
 
 def headline_table(folder: Path, preset: str) -> Body:

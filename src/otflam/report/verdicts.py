@@ -26,6 +26,7 @@ from otflam.evaluate import (
 )
 from otflam.report.claims import Status, Verdict, judge_codes, judge_latents, side, signed, unmeasured
 from otflam.report.claims_sides import judge_sides
+from otflam.report.games import judge_games
 from otflam.report.published import BASELINES
 
 RIVALS = (BASELINE, LABELS_ONLY)
@@ -125,6 +126,7 @@ JUDGES = {
     "Motion codes": judge_codes,
     "Latent actions": judge_latents,
     "Whose action?": judge_sides,
+    "Games": judge_games,
     "Control": judge_control,
 }
 """Who judges what, in the order of the report."""
