@@ -15,6 +15,7 @@ from otflam.envs.environment import (
 )
 from otflam.envs.experts import expert_about as expert_about, load_expert as load_expert
 from otflam.envs.gl import ensure_gl as ensure_gl
+from otflam.envs.libenv import INSTALL_GAMES as INSTALL_GAMES, games_installed as games_installed
 from otflam.envs.recipe import Recipe as Recipe
 from otflam.envs.rival import (
     RIVAL_ACTIONS as RIVAL_ACTIONS,

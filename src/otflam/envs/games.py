@@ -17,6 +17,7 @@ from otflam.core import Column, UserError
 from otflam.envs.environment import Actions, Facts
 from otflam.envs.libenv import PIXELS, Game
 from otflam.envs.procgen import (
+    ENEMY,
     FIELDS,
     GAMES,
     HAZARD,
@@ -40,9 +41,13 @@ THINGS = 32
 """Rows of things in a data set: the nearest to the agent, which comes first."""
 NEAREST = 12
 """Things in a state for policies."""
-WINDOW = 11
-"""Cells across the window of a level in a state for policies."""
-IN_WINDOW = (WALL, HAZARD, ITEM)
+WINDOW = 13
+"""Cells across the window of a level in a state for policies: what the picture shows of a game that scrolls."""
+IN_WINDOW = (WALL, HAZARD, ITEM, ENEMY)
+"""What the window tells apart, whether it is a cell or a thing in one; a last part has how fast enemies move."""
+PARTS = len(IN_WINDOW) + 1
+FAST = 10.0
+"""Speeds are told in tenths of a cell."""
 LEVELS = 2**30
 """Of each split; which level an episode has follows from its seed."""
 NO_ACTION = 255
@@ -183,7 +188,7 @@ def has_cells(name: str) -> bool:
     return name not in ("bigfish", "dodgeball", "starpilot")
 
 
-OWN = 8
+OWN = 9
 """Numbers of a policy's state that tell of the agent."""
 KNOWN = np.arange(1, PARTICLE, dtype=np.float32)
 """Kinds of things that policies are told of."""
@@ -193,7 +198,7 @@ WINDOWED = np.array(IN_WINDOW)[:, None, None]
 
 def state_size(name: str) -> int:
     """Numbers in a state for policies."""
-    return OWN + NEAREST * OF_THING + (len(IN_WINDOW) * WINDOW**2 if has_cells(name) else 0)
+    return OWN + NEAREST * OF_THING + (PARTS * WINDOW**2 if has_cells(name) else 0)
 
 
 def policy_state(name: str, state: State, order: np.ndarray, time: int) -> Float32[np.ndarray, " s"]:
@@ -202,9 +207,10 @@ def policy_state(name: str, state: State, order: np.ndarray, time: int) -> Float
     _, x, y, vx, vy, rx, ry = agent.tolist()
     edge = state.cells.shape
     out = np.zeros(state_size(name), np.float32)
-    out[:OWN] = vx, vy, rx, ry, x / edge[1], y / edge[0], time / STEPS, y % 1
-    others = state.things[order[1:]]
-    others = others[others[:, 0] < PARTICLE][:NEAREST]
+    out[:OWN] = vx, vy, rx, ry, x / edge[1], y / edge[0], time / STEPS, x % 1, y % 1
+    every = state.things[order[1:]]
+    every = every[every[:, 0] < PARTICLE]
+    others = every[:NEAREST]
     rows = out[OWN : OWN + NEAREST * OF_THING].reshape(NEAREST, OF_THING)[: len(others)]
     rows[:, 0] = 1
     rows[:, 1:3] = (others[:, 1:3] - agent[1:3]) / half
@@ -212,8 +218,15 @@ def policy_state(name: str, state: State, order: np.ndarray, time: int) -> Float
     rows[:, 5:7] = others[:, 5:7] - agent[5:7]
     rows[:, 7:] = others[:, :1] == KNOWN
     if has_cells(name):
-        window = kinds_of(name)[cut_window(state.cells, int(x), int(y))]
-        out[OWN + NEAREST * OF_THING :].reshape(len(IN_WINDOW), *window.shape)[:] = window == WINDOWED
+        window = out[OWN + NEAREST * OF_THING :].reshape(PARTS, WINDOW, WINDOW)
+        window[:-1] = kinds_of(name)[cut_window(state.cells, int(x), int(y))] == WINDOWED
+        reach = WINDOW // 2
+        for kind, column, row, speed in every[:, :4].tolist():
+            place = int(row) - int(y) + reach, int(column) - int(x) + reach
+            if kind in IN_WINDOW and min(place) >= 0 and max(place) < WINDOW:
+                window[IN_WINDOW.index(int(kind)), *place] = 1
+                if kind == ENEMY:
+                    window[-1, *place] = FAST * speed
     return out
 
 

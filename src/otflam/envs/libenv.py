@@ -22,7 +22,7 @@ from jaxtyping import UInt8
 from otflam.core import UserError
 
 PACKAGE = "procgen-mirror==0.10.7"
-INSTALL = f"pip install --no-deps {PACKAGE}"
+INSTALL_GAMES = f"pip install --no-deps {PACKAGE}"
 """Without its dependencies: they would put numpy 1 in place of ours."""
 PIXELS = 64
 """Height and width of the only frames that the library draws."""
@@ -73,7 +73,7 @@ class _Buffers(ctypes.Structure):
     )
 
 
-def installed() -> bool:
+def games_installed() -> bool:
     """Whether the games are there."""
     return _folder() is not None
 
@@ -144,7 +144,7 @@ def _folder() -> Path | None:
 def required_folder() -> Path:
     """The same, or a line that says how to get it."""
     if (folder := _folder()) is None:
-        raise UserError("the games are not installed", INSTALL)
+        raise UserError("the games are not installed", INSTALL_GAMES)
     return folder
 
 
@@ -155,7 +155,7 @@ def _library() -> ctypes.CDLL:
         # Its own Qt must not meet another one.
         library = ctypes.CDLL(str(file), mode=os.RTLD_NOW | os.RTLD_LOCAL | getattr(os, "RTLD_DEEPBIND", 0))
     except OSError as error:
-        raise UserError(f"{file} cannot be loaded ({error})", f"install the games again: {INSTALL}") from None
+        raise UserError(f"{file} cannot be loaded ({error})", f"install the games again: {INSTALL_GAMES}") from None
     library.libenv_make.restype, library.libenv_make.argtypes = ctypes.c_void_p, [ctypes.c_int, _Options]
     library.libenv_get_tensortypes.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
     library.libenv_set_buffers.argtypes = [ctypes.c_void_p, ctypes.c_void_p]

@@ -75,7 +75,7 @@ class Scripted:
 
     def items(self, state: Float32[np.ndarray, " s"]) -> Float32[np.ndarray, "n 2"]:
         """Where items stand in the cells around the agent."""
-        windows = state[OWN + NEAREST * OF_THING :].reshape(len(IN_WINDOW), WINDOW, WINDOW)
+        windows = state[OWN + NEAREST * OF_THING :].reshape(-1, WINDOW, WINDOW)
         rows, columns = np.nonzero(windows[IN_WINDOW.index(ITEM)])
         return np.stack([columns, rows], 1).astype(np.float32) - WINDOW // 2
 

@@ -29,7 +29,7 @@ STEPS = 128
 """Decisions of an environment in a round."""
 EPOCHS, PARTS = 3, 8
 """How often a round is learned from, and in how many parts."""
-CLIP, LAMBDA, ENTROPY, VALUE, LARGEST_GRADIENT = 0.2, 0.95, 0.01, 0.5, 0.5
+CLIP, LAMBDA, ENTROPY, VALUE, LARGEST_GRADIENT = 0.2, 0.95, 0.005, 0.5, 0.5
 
 
 def network(sizes: list[int], last: float) -> nn.Sequential:

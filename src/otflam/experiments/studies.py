@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
+
+import numpy as np
 
 from otflam.core import Launcher, Progress, UserError, read_release, use_one_thread
 from otflam.data import Clips, Store
+from otflam.envs import INSTALL_GAMES, World, episode_seed, games_installed, make_policy, open_world, play_episode
 from otflam.evaluate import CONTROL, DIGITS, read_records
 from otflam.experiments import tokenizers
 from otflam.experiments.cells import PlannedCell, Site, check_failures, run_cells
@@ -35,6 +40,7 @@ from otflam.report import (
     draw_rollout,
     draw_strips,
     make_page,
+    write_video,
 )
 from otflam.tokenizer import OTF, load_tokenizer, motion_clips
 
@@ -155,8 +161,25 @@ def run_demo(out: Path, preset: Preset, workers: int, progress: Progress) -> Ite
     for path in draw_vocabularies(lab, CONTROL):
         yield f"picture: {path}"
     yield from demo_numbers(records)
+    yield film_game(out / "game.mp4")
     yield f"the report, to open in a browser: {make_page(out, records, preset.name, out / 'report')}"
     check_failures(failed)
+
+
+FILM_SECONDS, FILMED = 10, "procgen-coinrun"
+
+
+def film_game(out: Path) -> str:
+    """Ten seconds of a game, if games are there; what came of it."""
+    if not games_installed():
+        return f"no game is shown, since the games are not installed: {INSTALL_GAMES}"
+    with closing(open_world(World(FILMED))) as env:
+        policy, frames = make_policy("scripted", env), FILM_SECONDS * env.facts.fps
+        levels: list[np.ndarray] = []
+        while sum(map(len, levels)) < frames:
+            levels.append(play_episode(env, policy, episode_seed(0, len(levels))).frames)
+        film = write_video(np.concatenate(levels)[:frames], Fraction(env.facts.fps), out)
+    return f"{FILM_SECONDS} seconds of {FILMED}: {film}"
 
 
 def demo_numbers(records: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ Axes: n frames, h w pixels, u v patches, k codes.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -20,7 +21,7 @@ from otflam.data import MASKS, Clips, Store, mask_column
 from otflam.report.canvas import Sketch
 from otflam.report.clip_sheet import overlay
 from otflam.report.explorer import Figure, as_uri, movement
-from otflam.report.runs import find_rivals
+from otflam.report.runs import RIVAL, find_films
 from otflam.report.style import FIGURE, INK, MUTED, SERIES, hexed, tint
 from otflam.tokenizer import OTF
 
@@ -36,7 +37,7 @@ MOVING = 64
 def body_figures(runs: Path | None, progress: Progress) -> list[Figure]:
     """A film and a chart of each data set with a rival and a vocabulary of its own, under `runs`."""
     figures: list[Figure] = []
-    for store, tokenizer, index in find_rivals(runs, progress) if runs is not None and runs.is_dir() else ():
+    for store, tokenizer, index in find_films(runs, RIVAL, progress) if runs is not None and runs.is_dir() else ():
         try:
             masks = mask_column(store, episodes=[index])
         except UserError as error:
@@ -47,7 +48,8 @@ def body_figures(runs: Path | None, progress: Progress) -> list[Figure]:
             f"{store.path.name}: a held-out episode; the codes of its motion, as strong as it moves; and whose every "
             "pixel is (dark: the agent's, blue: the rival's)."
         )
-        film = as_uri("image/webp", film_bodies(store, tokenizer, masks, index))
+        owners = masks.episode(masks.places[index], MASKS)
+        film = film_of(store, tokenizer, index, lambda frame, owners=owners: Image.fromarray(TINTS[owners[frame]]))
         figures.append(Figure(f"film-{len(figures) + 1}", caption, film))
         with matplotlib.rc_context(FIGURE):
             chart = chart_codes(count_codes(store, tokenizer, masks, index), store.path.name)
@@ -70,26 +72,25 @@ def seen_codes(
     return -min(offsets), codes, movement(signal, tokenizer.config.patch).reshape(side)
 
 
-def film_bodies(store: Store, tokenizer: OTF, masks: Store, index: int) -> bytes:
-    """The middle of an episode: frames, codes over them, and masks, side by side."""
+def film_of(store: Store, tokenizer: OTF, index: int, truth: Callable[[int], Image.Image]) -> str:
+    """The middle of an episode, for a page: frames, codes over them, and a picture of what is true, side by side."""
     first, codes, strength = seen_codes(store, tokenizer, index)
     count = min(FILM_FRAMES, len(codes))
     begin = (len(codes) - count) // 2
-    owners = masks.episode(masks.places[index], MASKS)
     pictures = []
     for place in range(begin, begin + count):
         frame = Image.fromarray(np.array(store.episode(index, "frames")[first + place]))
         large = frame.resize((FILM_SIDE, FILM_SIDE), Image.Resampling.NEAREST)
         coded = overlay(large, codes[place].astype(np.uint8), strength[place] / 255.0, tokenizer.codes)
-        whose = Image.fromarray(TINTS[owners[first + place]]).resize(large.size, Image.Resampling.NEAREST)
+        known = truth(first + place).resize(large.size, Image.Resampling.NEAREST)
         wide = Image.new("RGB", (3 * FILM_SIDE + 8, FILM_SIDE), (255, 255, 255))
-        for column, each in enumerate((large, coded, whose)):
+        for column, each in enumerate((large, coded, known)):
             wide.paste(each, (column * (FILM_SIDE + 4), 0))
         pictures.append(wide)
     film = io.BytesIO()
     more = {"save_all": True, "append_images": pictures[1:], "duration": FILM_MS, "loop": 0}
     pictures[0].save(film, "WEBP", quality=70, method=2, **more)
-    return film.getvalue()
+    return as_uri("image/webp", film.getvalue())
 
 
 def count_codes(store: Store, tokenizer: OTF, masks: Store, index: int) -> Float[np.ndarray, "k 2"]:

@@ -81,7 +81,9 @@ def gameplay_table(folder: Path, preset: str) -> Body:
 
 def sketch_named(folder: Path, preset: str) -> Sketch | None:
     """Who is named: the motion of every kind, read from latents, beside what frames tell without a model."""
-    groups = group(read_records(folder, preset), "task", "method")
+    moving = [f"{mover}_motion_r2" for mover in MOVERS]
+    told = [r for r in read_records(folder, preset) if any(r["metrics"].get(name) is not None for name in moving)]
+    groups = group(told, "task", "method")
     if not groups:
         return None
     games = list(dict.fromkeys(task for task, _ in groups))

@@ -19,6 +19,7 @@ from otflam.evaluate import WORDS, read_records
 from otflam.report.bodies import body_figures
 from otflam.report.explorer import Figure, as_uri, inside_figures, make_explorer
 from otflam.report.figures import sketch_figures
+from otflam.report.game_films import game_figures
 from otflam.report.rendering import Table
 from otflam.report.style import INK, PAPER, SERIES
 from otflam.report.tables import TABLES, tables_with_rows
@@ -48,6 +49,7 @@ def make_page(runs: Path | None, records: Path, preset: str, out: Path, progress
         figures=[
             *(inline_figures(records, preset) if origin["records"] else []),
             *body_figures(runs, progress),
+            *game_figures(runs, progress),
             *inside_figures(runs, progress),
         ],
         tables=[parts for name, parts in tables_with_rows(records, preset) if not TABLES[name].brief],

@@ -43,8 +43,8 @@ class Release:
         return vocabulary["codes"] != USUAL_CODES, error, str(self.folder)
 
 
-RIVAL = "rival_actions"
-"""A column that only data sets of two bodies have."""
+RIVAL, THINGS = "rival_actions", "things"
+"""Columns that only data sets of two bodies have, and only those of games."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ def find_runs(root: Path, progress: Progress) -> Iterator[ShownData]:
             yield found
 
 
-def find_rivals(root: Path, progress: Progress) -> Iterator[tuple[Store, OTF, int]]:
-    """Data sets of two bodies that a vocabulary was learned on, each with an episode that it has not seen."""
+def find_films(root: Path, column: str, progress: Progress) -> Iterator[tuple[Store, OTF, int]]:
+    """Data sets with a column that a vocabulary was learned on, each with the longest episode that it has not seen."""
     tokenizers = find_releases(root, TOKENIZER_KIND)
     for store in sorted(find_stores(root), key=lambda store: store.path.name):
-        if RIVAL not in store:
+        if column not in store:
             continue
         tokenizer, episodes = _own_tokenizer(store, tokenizers, progress)
         held = [index for index in range(len(store)) if index not in episodes]
         if tokenizer is not None and held:
-            yield store, tokenizer, held[0]
+            yield store, tokenizer, max(held, key=lambda index: int(store.lengths[index]))
 
 
 def find_stores(root: Path) -> list[Store]:
