@@ -29,6 +29,7 @@ MOVERS = ("agent", "enemy", "projectile", "shot", "camera")
 """Whose motion is asked for; items and walls stand still."""
 FEWEST = 200
 """Transitions in which a kind must be in sight, among those to learn from and those to test on."""
+Choices = Int64[np.ndarray, "_"]
 READ = ("latents", "state", "motion")
 """Columns that both are read from: the latent, what three frames tell, and the raw motion."""
 
@@ -73,9 +74,7 @@ def balance(actions: Float32[np.ndarray, " n"], before: Float32[np.ndarray, " n"
     return weights
 
 
-def guess_choices(
-    inputs: list[Table], choices: list[Int64[np.ndarray, " n"]], unseen: Table, count: int
-) -> Float[np.ndarray, "n c"]:
+def guess_choices(inputs: list[Table], choices: list[Choices], unseen: Table, count: int) -> Float[np.ndarray, "n c"]:
     """Logarithms of the odds of every choice, by a linear model; its strength is chosen on one half of the episodes
     after fitting the other, both ways."""
     errors = np.zeros(len(DECAYS))
@@ -90,7 +89,7 @@ def guess_choices(
 
 
 def fit_choices(
-    inputs: list[Table], choices: list[Int64[np.ndarray, " n"]], unseen: Table, count: int, decay: float
+    inputs: list[Table], choices: list[Choices], unseen: Table, count: int, decay: float
 ) -> Float[np.ndarray, "n c"]:
     """The same at one strength: a convex problem, solved by L-BFGS."""
     table = np.concatenate(inputs).astype(np.float64)

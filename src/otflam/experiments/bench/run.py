@@ -24,6 +24,7 @@ from otflam.experiments.bench import (  # noqa: F401 - loading the others lists 
     Benchmark,
     benchmark,
     features,
+    games,
     growth,
     models,
     opponents,
