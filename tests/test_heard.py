@@ -29,6 +29,7 @@ from otflam.lam.labels import SHARE, WEIGHT, with_labels
 from otflam.policy import way_of
 from otflam.policy.train import Splits
 from otflam.presets import get_preset
+from otflam.report.claims_labels import judge_hearing
 from otflam.report.rendering import as_markdown
 from otflam.report.tables import TABLES, fill
 
@@ -149,6 +150,8 @@ def test_the_plan_of_labels() -> None:
         for end in ("", HEARD):
             rows = [planned.job for planned in plan if planned.kind == "agents" and planned.job.method == method + end]
             assert {(job.labels, job.seed) for job in rows} == {(n, s) for n in (8, 32) for s in (0, 1, 2)}
+            read = [planned.job for planned in plan if planned.kind != "agents" and planned.job.method == method + end]
+            assert {(job.labels, job.seed) for job in read} >= {(job.labels, job.seed) for job in rows} | {(16, 0)}
             assert {job.data for job in rows} == {
                 f"{task}-run-noisy{world}" for task in ("cheetah", "walker") for world in ("", "-unlike")
             }
@@ -174,3 +177,37 @@ def test_trials_of_weights(lab: Lab, tmp_path: Path) -> None:
     assert chosen_weight(records) == best["weight"] and chosen_weight([]) is None
     (page,) = (fill("<!-- table weights tiny -->\n<!-- end of table -->", site.records),)
     assert "| data | method | weight 0.05 | weight 0.5 |" in page and page.count("*") == 1
+
+
+@pytest.mark.parametrize(
+    ("heard", "status"),
+    [
+        ((0.5, 0.5, 0.5, 1.0), "holds"),
+        ((0.5, 1.0, 1.0, 1.0), "open"),
+        ((1.5, 1.0, 1.0, 1.0), "fails"),
+        ((), "unmeasured"),
+    ],
+)
+def test_a_verdict_on_hearing(tmp_path: Path, heard: tuple[float, ...], status: str) -> None:
+    """Errors of a world with labels, as a share of those without, at both budgets."""
+    worlds = [f"{task}-run-noisy{end}" for end in ("", "-unlike") for task in ("cheetah", "walker")]
+    rng = np.random.default_rng(0)
+    for world, share in zip(worlds, heard, strict=False):
+        study, errors = ("ambiguity", "agent_r2_errors") if "unlike" in world else ("alignment", "episode_mse")
+        for labels, seed in ((16, 0), (32, 0), (32, 1)):
+            plain = 1 + 0.1 * rng.random(16)
+            for method, values in (("laom", plain), ("laom+labels", plain * (share + 0.02 * rng.standard_normal(16)))):
+                facts = {"experiment": study, "method": method, "task": world, "preset": "laptop", "seed": seed}
+                fixed = {
+                    "data_hash": "",
+                    "stages": {},
+                    "versions": {},
+                    "seconds": 1.0,
+                    "command": "",
+                    "config_hash": "",
+                }
+                record = facts | fixed | {"labels": labels, "metrics": {errors: values.tolist()}}
+                name = f"{method}-{world}-{labels}-{seed}.json"
+                (tmp_path / name).write_text(json.dumps(record | {"digest": stable_hash(record)}))
+    verdict = judge_hearing(tmp_path, "laptop")[HEARING.index("laom")]
+    assert verdict.status == status and ("32 labels" in verdict.ours or not heard)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from pathlib import Path
 
@@ -19,13 +18,12 @@ from otflam.evaluate import (
     read_choices,
     read_movers,
 )
-from otflam.experiments import alignments, lams
+from otflam.experiments import lams
 from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.datasets import Lab
 from otflam.policy import Splits
 from otflam.presets import Preset
 
-needs = alignments.needs
 PROBED = 64
 """Held-out levels, at most, that probes are tested on: they are shorter than episodes of the suite."""
 
@@ -39,6 +37,10 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 def methods(preset: Preset) -> list[str]:
     """The paper's, and LAOM; without those that need a backbone, which was never shown a game."""
     return [name for name in (*lams.methods(preset), "laom") if name in preset.lam and not lams.METHODS[name].features]
+
+
+def needs(job: Job) -> list[str]:
+    return lams.needs(lams.job_for(job.method, job.data, job.labels, job.seed))
 
 
 def measure(lab: Lab, job: Job) -> Metrics:
@@ -59,7 +61,6 @@ def measure(lab: Lab, job: Job) -> Metrics:
 
 def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
-    read = alignments.cell(lab, job)
     model = lams.cell(lab, lams.job_for(job.method, job.data, job.labels, job.seed))
     stages = model.stages | {"alignment": ALIGNMENT_VERSION, "games": GAMES_VERSION}
-    return dataclasses.replace(read, experiment="games", config={"lam": model.config, "probed": PROBED}, stages=stages)
+    return lab.cell("games", job, {"lam": model.config, "probed": PROBED}, stages, model.extra | {"labels": job.labels})

@@ -64,14 +64,20 @@ def plan_ambiguity(preset: Preset) -> list[PlannedCell]:
 
 
 def plan_labels(preset: Preset) -> list[PlannedCell]:
-    """The main methods with labels inside their training and without, with distractors and beside another body."""
+    """The main methods with labels inside their training and without, with distractors and beside another body.
+
+    What latents know is read at further budgets too, with one draw: a model that hears other labels is another one.
+    """
     rows = [name + end for name in names.HEARING for end in ("", names.HEARD)]
     kinds = {"": "alignments", names.UNLIKE: "ambiguities"}
-    every = itertools.product(kinds, distracting(preset), rows, preset.compared, SEEDS)
-    jobs = [(kinds[world], Job(row, data + world, labels, seed)) for world, data, row, labels, seed in every]
+    drawn = [(labels, seed) for labels in preset.compared for seed in SEEDS]
+    drawn += [(labels, SEEDS[0]) for labels in sorted(preset.labels)[-2:] if labels not in preset.compared]
+    every = itertools.product(kinds, distracting(preset), rows, drawn)
+    jobs = [(kinds[world], Job(row, data + world, labels, seed)) for world, data, row, (labels, seed) in every]
     models = [PlannedCell("lams", lams.job_for(job.method, job.data, job.labels, job.seed)) for _, job in jobs]
     read = [PlannedCell(kind, job) for kind, job in jobs]
-    return list(dict.fromkeys([*models, *read, *(PlannedCell("agents", job) for _, job in jobs)]))
+    played = [PlannedCell("agents", job) for _, job in jobs if job.labels in preset.compared]
+    return list(dict.fromkeys([*models, *read, *played]))
 
 
 def plan_games(preset: Preset) -> list[PlannedCell]:

@@ -9,20 +9,17 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Float, Int64, UInt8
-from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from otflam.core import Progress, UserError
 from otflam.data import MASKS, Clips, Store, mask_column
-from otflam.report.canvas import Sketch
 from otflam.report.clip_sheet import overlay
 from otflam.report.explorer import Figure, as_uri, movement
+from otflam.report.figures_models import chart_codes
 from otflam.report.runs import RIVAL, find_films
-from otflam.report.style import FIGURE, INK, MUTED, SERIES, hexed, tint
 from otflam.tokenizer import OTF
 
 FILM_FRAMES, FILM_SIDE, FILM_MS = 60, 192, 60
@@ -51,8 +48,8 @@ def body_figures(runs: Path | None, progress: Progress) -> list[Figure]:
         owners = masks.episode(masks.places[index], MASKS)
         film = film_of(store, tokenizer, index, lambda frame, owners=owners: Image.fromarray(TINTS[owners[frame]]))
         figures.append(Figure(f"film-{len(figures) + 1}", caption, film))
-        with matplotlib.rc_context(FIGURE):
-            chart = chart_codes(count_codes(store, tokenizer, masks, index), store.path.name)
+        counts = count_codes(store, tokenizer, masks, index)
+        chart = chart_codes(counts, store.path.name)
         figures.append(Figure(f"bodies-{len(figures) + 1}", chart.caption, as_uri("image/svg+xml", chart.svg())))
         if len(figures) >= 2 * MAX_FILMS:
             break
@@ -105,28 +102,3 @@ def count_codes(store: Store, tokenizer: OTF, masks: Store, index: int) -> Float
         shares = (pool.T @ (owners == body) @ pool) * (strength >= MOVING)
         counts[:, body - 1] = np.bincount(codes.ravel(), shares.ravel(), tokenizer.codes)
     return counts
-
-
-def chart_codes(counts: Float[np.ndarray, "k 2"], name: str) -> Sketch:
-    """A bar for each code that fires on a body: how much of it on whom; and how well codes tell bodies apart."""
-    totals = counts.sum(0)
-    rates = counts / np.maximum(totals, 1)  # as if both were equally large
-    used = np.flatnonzero(rates.sum(1) > 0)
-    share = rates[used, 0] / rates[used].sum(1)
-    order = used[np.argsort(-share, kind="stable")]
-    figure = Canvas(figsize=(9.0, 2.4), layout="constrained")
-    axis = figure.subplots()
-    looks = {"agent": hexed(INK), "rival": SERIES[1]}
-    for body, (label, colour) in enumerate(looks.items()):
-        sign = 1 if body == 0 else -1
-        axis.bar(range(len(order)), sign * 100 * rates[order, body], 0.8, color=tint(colour, 0.85), label=label)
-    axis.axhline(0, color=hexed(MUTED), linewidth=0.8)
-    axis.set_xticks(range(len(order)), [str(code) for code in order], fontsize=6)
-    axis.set(xlabel="code", ylabel="% of a body's motion")
-    axis.legend(ncols=2, loc="upper right")
-    told = 100 * float(np.maximum(rates[:, 0], rates[:, 1]).sum() / 2)
-    caption = (
-        f"{name}: where codes fire, in a held-out episode. Bars up: share of the agent's moving patches, down: of the "
-        f"rival's. Who sees only a code guesses right whose it is in {told:.0f} % (50 %: codes are for everybody)."
-    )
-    return Sketch(figure, caption)

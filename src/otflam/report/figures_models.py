@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -32,7 +34,7 @@ from otflam.evaluate import (
 from otflam.lam import LEAST_GAIN
 from otflam.report.canvas import Sketch, counted, draw_bar, draw_log_axis, draw_paper, legend_below
 from otflam.report.published import SCALE, TRANSFER
-from otflam.report.style import INK, MUTED, PAPER, colour_of, hexed, line_width, rank_of, tint
+from otflam.report.style import FIGURE, INK, MUTED, PAPER, SERIES, colour_of, hexed, line_width, rank_of, tint
 
 LEAKS = {"distractor_r2": "camera", "background_r2": "background", "colour_r2": "colours"}
 CONTROLS = {"state_r2": ("state alone", "--"), "motion_r2": ("raw motion", ":")}
@@ -233,3 +235,29 @@ def _name_orders(axis: Axes, groups: dict[tuple, Records]) -> None:
     orders = sorted({order for order, _ in groups})
     axis.set_xticks(orders, [ORDERS[order] for order in orders])
     axis.tick_params(axis="x", length=0)
+
+
+@matplotlib.rc_context(FIGURE)
+def chart_codes(counts: Float[np.ndarray, "k 2"], name: str) -> Sketch:
+    """A bar for each code that fires on a body: how much of it on whom; and how well codes tell bodies apart."""
+    totals = counts.sum(0)
+    rates = counts / np.maximum(totals, 1)  # as if both were equally large
+    used = np.flatnonzero(rates.sum(1) > 0)
+    share = rates[used, 0] / rates[used].sum(1)
+    order = used[np.argsort(-share, kind="stable")]
+    figure = Figure(figsize=(9.0, 2.4), layout="constrained")
+    axis = figure.subplots()
+    looks = {"agent": hexed(INK), "rival": SERIES[1]}
+    for body, (label, colour) in enumerate(looks.items()):
+        sign = 1 if body == 0 else -1
+        axis.bar(range(len(order)), sign * 100 * rates[order, body], 0.8, color=tint(colour, 0.85), label=label)
+    axis.axhline(0, color=hexed(MUTED), linewidth=0.8)
+    axis.set_xticks(range(len(order)), [str(code) for code in order], fontsize=6)
+    axis.set(xlabel="code", ylabel="% of a body's motion")
+    axis.legend(ncols=2, loc="upper right")
+    told = 100 * float(np.maximum(rates[:, 0], rates[:, 1]).sum() / 2)
+    caption = (
+        f"{name}: where codes fire, in a held-out episode. Bars up: share of the agent's moving patches, down: of the "
+        f"rival's. Who sees only a code guesses right whose it is in {told:.0f} % (50 %: codes are for everybody)."
+    )
+    return Sketch(figure, caption)

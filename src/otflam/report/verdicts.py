@@ -25,6 +25,7 @@ from otflam.evaluate import (
     usual,
 )
 from otflam.report.claims import Status, Verdict, judge_codes, judge_latents, side, signed, unmeasured
+from otflam.report.claims_labels import judge_hearing
 from otflam.report.claims_sides import judge_sides
 from otflam.report.games import judge_games
 from otflam.report.published import BASELINES
@@ -126,6 +127,7 @@ JUDGES = {
     "Motion codes": judge_codes,
     "Latent actions": judge_latents,
     "Whose action?": judge_sides,
+    "Labels inside the training": judge_hearing,
     "Games": judge_games,
     "Control": judge_control,
 }
