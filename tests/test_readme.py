@@ -31,6 +31,7 @@ SHORT = {
     "collect": {"--episodes": "4", "--steps": "12", "--size": "24", "--workers": "1"},
     "data render": {"--workers": "1"},
     "data mnist": {"--sequences": "21", "--frames": "5"},
+    "data textures": {"--episodes": "2", "--frames": "5"},
     "expert train": {"--preset": "tiny", "--decisions": "1000"},
     "expert evaluate": {"--episodes": "1"},
     "reproduce": {"--preset": "tiny", "--workers": "1"},

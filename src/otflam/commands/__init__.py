@@ -7,10 +7,12 @@ from otflam.commands.base import Command
 from otflam.commands.data import (
     Collect,
     DataCheck,
+    DataCompress,
     DataInfo,
     DataMasks,
     DataMNIST,
     DataRender,
+    DataTextures,
     ExportLAOM,
     ImportLAOM,
     ImportVideos,
@@ -39,6 +41,8 @@ COMMANDS: dict[str, type[Command]] = {
     "data import laom": ImportLAOM,
     "data export laom": ExportLAOM,
     "data mnist": DataMNIST,
+    "data textures": DataTextures,
+    "data compress": DataCompress,
     "tokenizer train": TokenizerTrain,
     "tokenizer train-frames": TokenizerTrainFrames,
     "tokenizer encode": TokenizerEncode,
@@ -70,6 +74,7 @@ COMMANDS: dict[str, type[Command]] = {
 
 CONTINUING = {
     *("demo", "reproduce", "collect", "data render", "data import videos", "data import laom", "data mnist"),
+    *("data textures", "data compress"),
     *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train"),
     *(*TRAININGS, "lam label", "policy train", "policy reference"),
 }

@@ -10,7 +10,7 @@ import tyro
 
 from otflam.commands.base import DataSet, NewData, Sharding, Sizes, Workers, describe, required
 from otflam.core import READ_ONLY, default_workers
-from otflam.data import Collection, MovingMNIST, VideoImport
+from otflam.data import Collection, MovingMNIST, MovingTextures, VideoImport
 from otflam.envs import Difficulty, Follow, Quality, RivalColour, Split
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -227,4 +227,34 @@ class DataMNIST:
 
         with ProgressBar(f"Moving MNIST {self.options.split}", "sequences") as bar:
             store = make_moving_mnist(self.options, self.out, bar)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class DataTextures:
+    """Draw scenes of moving textures, shapes and limbs: anything may move in any way."""
+
+    out: NewData
+    options: MovingTextures = field(default_factory=MovingTextures)
+
+    def run(self) -> None:
+        from otflam.data import make_moving_textures
+
+        with ProgressBar("moving textures", "scenes") as bar:
+            store = make_moving_textures(self.options, self.out, bar)
+        describe(store)
+
+
+@dataclass(frozen=True)
+class DataCompress:
+    """Send the frames of a data set through H.264, one quality after the other: the same episodes as videos have them."""
+
+    data: DataSet
+    out: NewData
+
+    def run(self) -> None:
+        from otflam.data import Store, recompress
+
+        with ProgressBar(f"compress {self.data}", "episodes") as bar:
+            store = recompress(Store(self.data), self.out, bar)
         describe(store)

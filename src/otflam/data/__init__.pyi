@@ -16,6 +16,7 @@ from otflam.data.collect import (
     recorded_collection as recorded_collection,
     render as render,
 )
+from otflam.data.compression import recompress as recompress, recompress_frames as recompress_frames
 from otflam.data.decoding import (
     Frame as Frame,
     count_frames as count_frames,
@@ -38,8 +39,15 @@ from otflam.data.masks import (
     mask_column as mask_column,
     moving_pixels as moving_pixels,
 )
+from otflam.data.mixture import Mixture as Mixture
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
-from otflam.data.options import Collection as Collection, MovingMNIST as MovingMNIST, VideoImport as VideoImport
+from otflam.data.options import (
+    Collection as Collection,
+    MovingMNIST as MovingMNIST,
+    MovingTextures as MovingTextures,
+    VideoImport as VideoImport,
+)
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
+from otflam.data.textures import make_moving_textures as make_moving_textures
 from otflam.data.videos import import_videos as import_videos
 from otflam.data.writing import StoreWriter as StoreWriter

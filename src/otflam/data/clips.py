@@ -207,12 +207,17 @@ def batch_order(count: int, size: int, seed: int, step: int) -> Int64[np.ndarray
 def _orders(count: int, size: int, seed: int, block: int) -> Int64[np.ndarray, "n b"]:
     """The same of a block of batches at once: of one by one, numpy's overhead would be half the time of reading."""
     position = np.arange(block * BLOCK * size, (block + 1) * BLOCK * size)
+    return permuted(position, count, seed).reshape(BLOCK, size)
+
+
+def permuted(position: Int64[np.ndarray, " b"], count: int, seed: int) -> Int64[np.ndarray, " b"]:
+    """Which of `count` clips come at some positions of an endless order, in which every epoch has each of them once."""
     epochs, within = np.divmod(position, count)
     order = np.empty(len(position), np.int64)
     for epoch in np.unique(epochs):
         chosen = epochs == epoch
         order[chosen] = permute(within[chosen], count, np.random.SeedSequence([seed, int(epoch)]))
-    return order.reshape(BLOCK, size)
+    return order
 
 
 def permute(index: Int64[np.ndarray, " b"], count: int, seed: np.random.SeedSequence) -> Int64[np.ndarray, " b"]:

