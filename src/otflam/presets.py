@@ -48,6 +48,10 @@ class Preset:
     """How long to train a tokenizer for control frames."""
     digit_training: TrainConfig
     """How long to train a tokenizer for digits."""
+    general: TokenizerConfig
+    """Tokenizer for anything that moves."""
+    general_training: TrainConfig
+    """How long to train the ones that are packaged; those they are compared with take a quarter of the steps."""
     frame_tokenizer: FrameTokenizerConfig
     """FLAM's tokenizer of frames."""
     frame_training: TrainConfig
@@ -98,6 +102,12 @@ def digit_tokenizer(*, warmup: int, patience: int, decoder: DecoderConfig) -> To
     return TokenizerConfig("otf", motion, book, decoder, channels=1, grid=16, patch=8, warmup=warmup)
 
 
+def general_tokenizer(*, patch: int, warmup: int, patience: int, decoder: DecoderConfig) -> TokenizerConfig:
+    """One that keeps a code for stillness, and in whose training every transition counts alike."""
+    usual = control_tokenizer(patch=patch, warmup=warmup, patience=patience, decoder=decoder)
+    return replace(usual, hidden=256, still=0.25, even=True)
+
+
 def policy(*, actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finetune: int) -> PolicyConfig:
     """A policy; it is fine-tuned as it was trained, for its own number of steps."""
     clone, decode = replace(clone, weights={"clone": 1.0}), replace(decode, weights={"action": 1.0})
@@ -105,6 +115,7 @@ def policy(*, actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finet
 
 
 PLAYER = Recipe(2_000_000, environments=32, width=128, lr=1e-3, evaluate_every=20, evaluate_episodes=50)
+GENERAL = DecoderConfig(width=112, reference=96, depth=1)
 NARROW, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 TINY_DECODER = DecoderConfig(width=16, reference=8)
 TINY_VOCABULARY = TrainConfig(steps=24, batch=8, lr=1e-3, log_every=4, save_every=4, weights=LOSSES)
@@ -123,6 +134,8 @@ TINY = Preset(
     digit_tokenizer=digit_tokenizer(warmup=4, patience=5, decoder=TINY_DECODER),
     tokenizer_training=TINY_VOCABULARY,
     digit_training=TINY_VOCABULARY,
+    general=general_tokenizer(patch=2, warmup=4, patience=5, decoder=TINY_DECODER),
+    general_training=TINY_VOCABULARY,
     frame_tokenizer=FrameTokenizerConfig(dim=8, scale=1, blocks=0),
     frame_training=replace(TINY_VOCABULARY, weights=FRAMES),
     policy=policy(
@@ -153,6 +166,8 @@ DEMO = Preset(
     digit_tokenizer=digit_tokenizer(warmup=40, patience=50, decoder=NARROW),
     tokenizer_training=TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
     digit_training=TrainConfig(steps=250, batch=32, lr=1e-3, weights=LOSSES),
+    general=general_tokenizer(patch=5, warmup=40, patience=50, decoder=NARROW),
+    general_training=TrainConfig(steps=1000, batch=32, lr=1e-3, schedule="cosine", weights=LOSSES),
     frame_tokenizer=LAPTOP_FRAMES,
     frame_training=TrainConfig(steps=300, batch=32, lr=1e-3, schedule="cosine", ramp=20, weights=FRAMES),
     policy=policy(
@@ -181,6 +196,8 @@ LAPTOP = Preset(
     digit_tokenizer=digit_tokenizer(warmup=120, patience=100, decoder=NARROW),
     tokenizer_training=TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
     digit_training=TrainConfig(steps=800, batch=32, lr=1e-3, weights=LOSSES),
+    general=general_tokenizer(patch=5, warmup=200, patience=100, decoder=GENERAL),
+    general_training=TrainConfig(steps=4000, batch=32, lr=1e-3, schedule="cosine", ramp=50, weights=LOSSES),
     frame_tokenizer=LAPTOP_FRAMES,
     frame_training=TrainConfig(steps=1500, batch=32, lr=1e-3, schedule="cosine", ramp=50, weights=FRAMES),
     policy=policy(
@@ -224,6 +241,8 @@ PAPER = Preset(
     # 10 epochs of 1,949 batches, the first without quantisation; for digits 10 epochs of 55.
     tokenizer_training=TrainConfig(steps=19_490, batch=512, lr=1e-4, weights=LOSSES),
     digit_training=TrainConfig(steps=550, batch=512, lr=1e-4, weights=LOSSES),
+    general=general_tokenizer(patch=7, warmup=1949, patience=1000, decoder=PUBLIC),
+    general_training=TrainConfig(steps=80_000, batch=512, lr=3e-4, schedule="cosine", ramp=500, weights=LOSSES),
     frame_tokenizer=FrameTokenizerConfig(),
     # 10 epochs of 31,250 batches of frames.
     frame_training=TrainConfig(steps=312_500, batch=32, lr=1e-4, weights=FRAMES),

@@ -247,7 +247,7 @@ class DataTextures:
 
 @dataclass(frozen=True)
 class DataCompress:
-    """Send the frames of a data set through H.264, one quality after the other: the same episodes as videos have them."""
+    """Send the frames of a data set through H.264, at one quality after the other."""
 
     data: DataSet
     out: NewData

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -21,7 +22,7 @@ from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
 class TokenizerTraining:
     """What the trainings of both kinds of tokenizers share."""
 
-    data: DataSet
+    data: Any
     model: Any
     train: TrainConfig
     out: Path
@@ -66,9 +67,15 @@ class TokenizerTraining:
 
 @dataclass(frozen=True)
 class TokenizerTrain(TokenizerTraining):
-    """Train a motion tokenizer on a data set."""
+    """Train a motion tokenizer on a data set, or on several at once."""
 
+    data: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """The data sets; frames of several are brought to one size and three colours."""
     model: TokenizerConfig
+    weights: tuple[float, ...] = ()
+    """How much each data set counts; by default all alike."""
+    gap: str | None = None
+    """Seconds between the frames of a motion, drawn for every clip, such as 0.05..0.2; by default --stride frames."""
 
     @classmethod
     def defaults(cls, name: str) -> TokenizerTrain:
@@ -78,33 +85,71 @@ class TokenizerTrain(TokenizerTraining):
         from otflam.core import leave_process_group
         from otflam.data import Store
         from otflam.evaluate import mean_energy, reconstruction
-        from otflam.tokenizer import collapse_warning, motion_clips, train_tokenizer
+        from otflam.tokenizer import (
+            Portion,
+            collapse_warning,
+            mix_motion,
+            motion_clips,
+            train_on_mixture,
+            train_tokenizer as train_on_one,
+        )
 
-        store = Store(self.data)
-        episodes, held = self.episodes(store)
+        stores, gap = [Store(path) for path in self.data], parse_gap(self.gap)
+        splits = [self.episodes(store) for store in stores]
         model, train = self.model, self.train
-        if store.columns["frames"].shape[-1] == 1 and model.channels == 3:  # digits have their own grid and stride
-            preset = get_preset(self.preset)
+        alone = len(stores) == 1 and gap is None
+        if alone and stores[0].columns["frames"].shape[-1] == 1 and model.channels == 3:
+            preset = get_preset(self.preset)  # digits have their own grid and stride
             model = rebase(model, preset.tokenizer, preset.digit_tokenizer)
             train = rebase(train, preset.tokenizer_training, preset.digit_training)
+        weights = self.weights or (1.0,) * len(stores)
+        if len(weights) != len(stores):
+            raise UserError(f"{len(weights)} weights for {len(stores)} data sets", "give one for each, in their order")
         with ProgressBar(f"train {model.method} tokenizer", "steps", quiet=not is_main_process()) as bar:
-            trained = train_tokenizer(store, episodes, model, train, self.hardware, self.out, bar)
+            if alone:
+                trained = train_on_one(stores[0], splits[0][0], model, train, self.hardware, self.out, bar)
+            else:
+                parts = [Portion(*each) for each in zip(stores, (used for used, _ in splits), weights, strict=True)]
+                trained = train_on_mixture(parts, gap, model, train, self.hardware, self.out, bar)
         if not is_main_process():
             return
         leave_process_group()
         if (warning := collapse_warning(trained, bar.rows)) is not None:
             say(f"warning: {warning}")
-        unseen, held = self.held_out_clips(lambda some: motion_clips(store, model, some), episodes, held)
-        count = self.measured_clips(train)
-        moves = mean_energy(trained, unseen, count) > 0
-        self.say_quality(reconstruction(trained, unseen, count)["nmse"] if moves else None, held, "motion")
+
+        def clips(store: Store, some: Any) -> Any:
+            return motion_clips(store, model, some) if alone else mix_motion([Portion(store, some)], None, model)
+
+        for store, (episodes, held) in zip(stores, splits, strict=True):
+            if not alone:
+                say(f"{store.path}:")
+            unseen, held = self.held_out_clips(lambda some, store=store: clips(store, some), episodes, held)
+            count = self.measured_clips(train)
+            moves = mean_energy(trained, unseen, count) > 0
+            self.say_quality(reconstruction(trained, unseen, count)["nmse"] if moves else None, held, "motion")
         say(f"tokenizer: {self.out}")
+
+
+def parse_gap(text: str | None) -> Any:
+    """Two numbers of seconds with two dots between them."""
+    from otflam.tokenizer import Gap
+
+    if text is None:
+        return None
+    try:
+        least, most = map(float, text.split(".."))
+    except ValueError:
+        least = most = math.nan
+    if not 0 < least <= most < math.inf:
+        raise UserError(f"--gap {text}", "give the shortest and the longest time in seconds, such as 0.05..0.2")
+    return Gap(least, most)
 
 
 @dataclass(frozen=True)
 class TokenizerTrainFrames(TokenizerTraining):
     """Train the tokenizer of frames that FLAM works on."""
 
+    data: DataSet
     model: FrameTokenizerConfig
 
     @classmethod

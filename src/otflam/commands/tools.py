@@ -75,7 +75,8 @@ class Reproduce:
 
     name: tyro.conf.Positional[str] = ""
     """Which: transfer, pictures, tokenizer, carrier, lam, convergence, alignment, innovation, tuning, baselines,
-    vocabulary, supervision or all; and ambiguity, games, labels, shapes, suite or weights, which all leaves out."""
+    vocabulary, supervision or all; and ambiguity, games, general, labels, shapes, suite or weights, which all leaves
+    out."""
     preset: Sizes = "laptop"
     root: Path | None = None
     """Folder with data and trained models; by default runs/PRESET. What is missing is made."""

@@ -248,6 +248,10 @@ def gather_rows(rows: Shaped[Tensor, "n ..."]) -> Shaped[Tensor, "m ..."]:
     """The rows of all processes in their order: what one process with the whole batch would have."""
     if not together():
         return rows
-    parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, rows.contiguous())
-    return torch.cat(parts)
+    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(dist.get_world_size())]
+    dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+    padded = rows.new_zeros(int(torch.cat(counts).max()), *rows.shape[1:])  # all must send equally many
+    padded[: len(rows)] = rows
+    parts = [torch.empty_like(padded) for _ in counts]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[: int(count)] for part, count in zip(parts, counts, strict=True)])

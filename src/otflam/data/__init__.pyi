@@ -39,7 +39,7 @@ from otflam.data.masks import (
     mask_column as mask_column,
     moving_pixels as moving_pixels,
 )
-from otflam.data.mixture import Mixture as Mixture
+from otflam.data.mixture import COLOURS as COLOURS, Mixture as Mixture
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
 from otflam.data.options import (
     Collection as Collection,

@@ -51,6 +51,10 @@ class RandomBatches(ABC):
         """Endless random batches, beginning at any step."""
         return (self.batch(size, seed, number) for number in itertools.count(step))
 
+    def evenly_spaced(self, count: int) -> Int64[np.ndarray, " n"]:
+        """Numbers of so many clips, or of all: the same ones for every model."""
+        return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
+
 
 class Clips(RandomBatches, Dataset[dict[str, Tensor]]):
     """All clips of a store, or of some of its episodes, as a plain torch dataset.
@@ -130,10 +134,6 @@ class Clips(RandomBatches, Dataset[dict[str, Tensor]]):
             own = rows + self._shifts[name][episode][:, None] if name in self._shifts else rows
             columns[name] = torch.from_numpy(array[own])
         return Batch(columns.pop("frames"), self.offsets, columns)
-
-    def evenly_spaced(self, count: int) -> Int64[np.ndarray, " n"]:
-        """Numbers of so many clips, or of all: the same ones for every model."""
-        return np.unique(np.linspace(0, len(self) - 1, min(count, len(self))).round().astype(np.int64))
 
     def column(self, name: str) -> np.ndarray:
         """The values of a column at the anchors of all clips, without reading any frame."""

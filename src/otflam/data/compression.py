@@ -36,7 +36,7 @@ def recompress_frames(
             box.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         box.mux(stream.encode())
     buffer.seek(0)
-    with av.open(buffer) as box:
+    with av.open(buffer, "r") as box:
         found = [picture.to_ndarray(format="rgb24")[:height, :width] for picture in box.decode(video=0)]
     return np.stack(found)
 

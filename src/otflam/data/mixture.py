@@ -16,7 +16,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from otflam.core import Batch, UserError
-from otflam.data.clips import BLOCK, RandomBatches, permuted
+from otflam.data.clips import BLOCK, Clips, RandomBatches, permuted
 
 COLOURS = 3
 
@@ -29,9 +29,7 @@ class Mixture(RandomBatches):
     between two frames may be another one in every source.
     """
 
-    def __init__(
-        self, sources: Sequence[RandomBatches], weights: Sequence[float], offsets: Sequence[int], size: int
-    ) -> None:
+    def __init__(self, sources: Sequence[Clips], weights: Sequence[float], offsets: Sequence[int], size: int) -> None:
         """`size` is the height and width that all frames are brought to."""
         if not sources or len(sources) != len(weights):
             raise UserError(f"{len(sources)} sources and {len(weights)} weights", "give one weight for each source")
@@ -51,9 +49,23 @@ class Mixture(RandomBatches):
 
     def gather(self, index: Int64[np.ndarray, " b"]) -> Batch:
         """Read many clips at once; they are numbered source after source."""
+        return self._gather(*self._places(index))
+
+    def episode_of(self, index: Int64[np.ndarray, " b"]) -> Int64[np.ndarray, " b"]:
+        """Places of the clips' episodes among those of all sources."""
+        source, place = self._places(index)
+        before = np.cumsum([0, *(len(each.episodes) for each in self.sources)])
+        found = np.empty(len(index), np.int64)
+        for number in np.unique(source):
+            rows = source == number
+            found[rows] = before[number] + self.sources[number].episode_of(place[rows])
+        return found
+
+    def _places(self, index: Int64[np.ndarray, " b"]) -> tuple[Int64[np.ndarray, " b"], Int64[np.ndarray, " b"]]:
+        """Of every clip its source, and which clip of that it is."""
         ends = np.cumsum([len(each) for each in self.sources])
         source = np.searchsorted(ends, index, side="right")
-        return self._gather(source, index - np.concatenate([[0], ends])[source])
+        return source, index - np.concatenate([[0], ends])[source]
 
     def _gather(self, source: Int64[np.ndarray, " b"], place: Int64[np.ndarray, " b"]) -> Batch:
         frames = torch.empty(len(source), len(self.offsets), self.size, self.size, COLOURS, dtype=torch.uint8)

@@ -164,9 +164,7 @@ def draw_shape(random: np.random.Generator, size: tuple[float, ...], start: np.n
     # Half a frame's side turns into radians: limbs swing as fast as things move.
     turn = Course(turn.drift * (0.5 if hinged else 1), turn.swing * 4, turn.rate, turn.phase)
     parent = None if parent is None else parent + 1  # the background is the first layer
-    return Layer(
-        draw_texture(random), random.uniform(0.2, 2), (size[0], size[1]), *facts, way, turn, growth, parent
-    )
+    return Layer(draw_texture(random), random.uniform(0.2, 2), (size[0], size[1]), *facts, way, turn, growth, parent)
 
 
 def draw_camera(random: np.random.Generator) -> tuple[Course, Course, Course, float]:

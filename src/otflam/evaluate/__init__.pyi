@@ -14,6 +14,7 @@ from otflam.evaluate.codes import (
     normalised_error as normalised_error,
     patch_kmeans_nmse as patch_kmeans_nmse,
     reconstruction as reconstruction,
+    stillness as stillness,
     transfer_metrics as transfer_metrics,
 )
 from otflam.evaluate.control import (

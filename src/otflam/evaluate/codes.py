@@ -8,33 +8,40 @@ from __future__ import annotations
 import numpy as np
 import torch
 import torch.nn.functional as F
-from einops import rearrange
+from einops import rearrange, reduce
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.data import Clips
-from otflam.motion import motion
-from otflam.tokenizer import OTF, MotionAutoencoder, Seen, bits_per_token, code_weights, count_codes, kmeans, overlap
+from otflam.data import Clips, Mixture
+from otflam.tokenizer import (
+    OTF,
+    MotionAutoencoder,
+    Seen,
+    bits_per_token,
+    code_weights,
+    count_codes,
+    kmeans,
+    noise_level,
+    overlap,
+)
 
 CODES_VERSION = 2
 """Bump when the results of this file would change."""
 BATCH = 64
 MOVING = 0.25
 """A patch moves if its energy is at least this share of the mean energy of patches."""
-NOISE = 1 / 255
-"""Deviation of pixels in which nothing is seen to move."""
 
 
 def batched(chosen: np.ndarray) -> list[np.ndarray]:
     return np.array_split(chosen, -(-len(chosen) // BATCH))
 
 
-def chunks(clips: Clips, count: int) -> list[np.ndarray]:
+def chunks(clips: Clips | Mixture, count: int) -> list[np.ndarray]:
     """Evenly spaced clips in batches."""
     return batched(clips.evenly_spaced(count))
 
 
-def clips_of_other_episodes(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"] | None:
+def clips_of_other_episodes(clips: Clips | Mixture, chosen: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"] | None:
     """For each of some clips in their order another one of them that is of another episode; none if there is but one.
 
     It is the clip at the same place after the end of the own episode, so mostly of the next one at the same time.
@@ -49,7 +56,7 @@ def clips_of_other_episodes(clips: Clips, chosen: Int64[np.ndarray, " n"]) -> In
 
 @torch.inference_mode()
 def reconstruction(
-    tokenizer: MotionAutoencoder, clips: Clips, count: int = 1500, transfer: bool = False
+    tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int = 1500, transfer: bool = False
 ) -> dict[str, float]:
     """Errors of redrawn motion, and statistics of the codes, over evenly spaced clips; of a `transfer` only its own."""
     codes, chosen = tokenizer.config.codebook.codes, clips.evenly_spaced(count)
@@ -95,7 +102,9 @@ def reconstruction(
     }
 
 
-def encoded(tokenizer: MotionAutoencoder, clips: Clips, chosen: Int64[np.ndarray, " n"]) -> tuple[Tensor, float]:
+def encoded(
+    tokenizer: MotionAutoencoder, clips: Clips | Mixture, chosen: Int64[np.ndarray, " n"]
+) -> tuple[Tensor, float]:
     """The codes of some clips, and the mean squared motion: the measure of what moves."""
     named, energy = [], torch.zeros(())
     for rows in batched(chosen):
@@ -106,7 +115,7 @@ def encoded(tokenizer: MotionAutoencoder, clips: Clips, chosen: Int64[np.ndarray
 
 
 @torch.inference_mode()
-def normalised_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
+def normalised_error(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int) -> float:
     """Error of the motion redrawn on a few evenly spaced clips, all at once: the nMSE of a model in training."""
     tokenizer.eval()
     frame, signal = tokenizer.observe(clips.gather(clips.evenly_spaced(count)))
@@ -115,11 +124,29 @@ def normalised_error(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> 
     return float(error)
 
 
+@torch.inference_mode()
+def stillness(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int) -> float:
+    """Error of still patches over their energy, on evenly spaced clips: 1 is what drawing nothing there would score.
+
+    Still is what has less than a share of the mean energy of all patches, or no more than a camera's noise.
+    """
+    size, parts = tokenizer.config.patch, []
+    for rows in chunks(clips, count):
+        frame, signal = tokenizer.observe(clips.gather(rows))
+        error = (tokenizer.redraw(tokenizer.encode(signal), frame) - signal).square()
+        pair = [reduce(each, "b m (u i) (v j) -> b u v", "mean", i=size, j=size) for each in (error, signal.square())]
+        parts.append(torch.stack(pair))
+    error, energy = torch.cat(parts, 1)
+    still = energy < max(MOVING * float(energy.mean()), noise_level(tokenizer.config))
+    return float(error[still].sum() / energy[still].sum().clamp_min(1e-12)) if still.any() else float("nan")
+
+
 class Tally:
     """What the codes of a video have in common, counted while it is watched."""
 
     def __init__(self, tokenizer: OTF) -> None:
-        self.patches, self.floor = 0, noise_energy(tokenizer)
+        config = tokenizer.config
+        self.patches, self.floor = 0, noise_level(config) * tokenizer.motion_channels * config.patch**2
         self.error = self.energy = self.moved = 0.0
         self.codes = np.zeros(tokenizer.codes)
         """How often each code occurs where something moves."""
@@ -146,16 +173,7 @@ class Tally:
         return self.moved / self.patches
 
 
-@torch.inference_mode()
-def noise_energy(tokenizer: OTF) -> float:
-    """Mean energy of a patch's motion where nothing moves but the noise of a camera."""
-    random, side = torch.Generator().manual_seed(0), tokenizer.config.grid * tokenizer.config.patch
-    offsets = tokenizer.config.motion.offsets
-    frames = [0.5 + NOISE * torch.randn(1, 3, side, side, generator=random) for _ in offsets]
-    return float(motion(tokenizer.config.motion, frames).square().sum()) / tokenizer.config.grid**2
-
-
-def mean_energy(tokenizer: MotionAutoencoder, clips: Clips, count: int) -> float:
+def mean_energy(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int) -> float:
     """Mean squared motion of the data: the measure of what moves."""
     totals = [tokenizer.observe(clips.gather(rows))[1].square().mean((1, 2, 3)).sum() for rows in chunks(clips, count)]
     return float(sum(totals)) / len(clips.evenly_spaced(count))
@@ -185,7 +203,7 @@ def mutual_information(counts: Float[Tensor, "p k"]) -> float:
 
 
 @torch.inference_mode()
-def factor_metrics(tokenizer: OTF, clips: Clips, count: int = 100) -> dict[str, float]:
+def factor_metrics(tokenizer: OTF, clips: Clips | Mixture, count: int = 100) -> dict[str, float]:
     """What happens if one code is taken away: does its effect stay in its area, is it local, do effects differ?"""
     inside, locality, apart = [], [], []
     for row in clips.evenly_spaced(count):
@@ -225,10 +243,10 @@ def ablations(tokenizer: OTF, codes: Tensor, frame: Tensor) -> tuple[Float[Tenso
 
 
 @torch.inference_mode()
-def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 600) -> float:
+def patch_kmeans_nmse(tokenizer: OTF, train: Clips | Mixture, test: Clips | Mixture, count: int = 600) -> float:
     """The floor: k-means on raw motion patches with as many codes, no network at all."""
 
-    def patches(clips: Clips) -> Tensor:
+    def patches(clips: Clips | Mixture) -> Tensor:
         parts = []
         for rows in chunks(clips, count):
             _, signal = tokenizer.observe(clips.gather(rows))
@@ -242,7 +260,9 @@ def patch_kmeans_nmse(tokenizer: OTF, train: Clips, test: Clips, count: int = 60
     return float((unseen - centres[nearest]).square().sum() / unseen.square().sum())
 
 
-def transfer_metrics(tokenizer: MotionAutoencoder, source: Clips, target: Clips) -> dict[str, float]:
+def transfer_metrics(
+    tokenizer: MotionAutoencoder, source: Clips | Mixture, target: Clips | Mixture
+) -> dict[str, float]:
     """Zero-shot transfer of a vocabulary (paper §6.1, Table 1): trained on one body or carrier, applied to another.
 
     The drop compares the error on the target with that on held-out episodes of the source. Raw errors depend on how

@@ -25,6 +25,7 @@ from otflam.evaluate import (
     source_of,
     task_of,
 )
+from otflam.experiments.sources import PREFIX, make_source
 from otflam.presets import Preset
 
 
@@ -68,6 +69,8 @@ def prepare_data(lab: Lab, name: str, workers: int, progress: Progress = SILENT)
     if name in DIGITS:
         split = "train" if name == "mnist-train" else "transfer"
         return make_moving_mnist(dataclasses.replace(lab.preset.mnist, split=split), out)
+    if name.startswith(PREFIX):
+        return make_source(lab.preset, name, lab.root / "data", workers, progress)
     if end := redrawn_as(name):
         source = prepare_data(lab, source_of(name), workers, progress)
         world = dataclasses.replace(recorded_collection(source).world, **redrawn_world(lab.preset, name, end))

@@ -25,10 +25,11 @@ from otflam.evaluate import (
     redrawn_as,
     source_of,
 )
-from otflam.experiments import agents, lams, readers, tuning
+from otflam.experiments import agents, general, lams, readers, tuning
 from otflam.experiments.calibration import Calibration, Cost
 from otflam.experiments.cells import PlannedCell, Site
 from otflam.experiments.datasets import Lab, collection_of, redrawn_world
+from otflam.experiments.sources import PREFIX, amount_of
 from otflam.experiments.tokenizers import tokenizer_folder, training_of
 from otflam.lam import METHODS
 from otflam.presets import Preset
@@ -140,6 +141,8 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
             yield from data_pieces(preset, name)
     if kind == "tokenizers":
         yield from tokenizer_pieces(lab, job.source, job.model, job.seed)
+    elif kind == "general":
+        yield Piece(job, f"tokenizer {job.method}", general.training_of(preset, job).steps)
     elif kind == "lams":
         yield from lam_pieces(lab, job)
     elif kind in ("alignments", "games", "innovations", "ambiguities"):
@@ -161,6 +164,10 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
 
 
 def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
+    if name.startswith(PREFIX):
+        amount = amount_of(preset)
+        yield Piece(name, "collect", amount.episodes * amount.steps)
+        return
     if name in DIGITS:
         yield Piece(name, "draw digits", (preset.mnist.sequences or DEFAULT_SEQUENCES["train"]) * preset.mnist.frames)
         return

@@ -56,7 +56,7 @@ class Study:
     """Pictures that need more than records."""
 
 
-APART = ("ambiguity", "games", "labels", "shapes", "suite", "weights")
+APART = ("ambiguity", "games", "general", "labels", "shapes", "suite", "weights")
 """Studies of other worlds and methods than the paper's."""
 
 
@@ -125,6 +125,7 @@ STUDIES = {
         plan_ambiguity,
     ),
     "games": Study("games: which choice was made, who is named, and who plays (ours)", plan_games),
+    "general": Study("one vocabulary of motion for anything, domain by domain (ours)", every("general", "general")),
     "suite": Study(
         "in which worlds can be seen what to do? all true actions imitated in each (ours)", every("agents", "suite")
     ),
@@ -142,7 +143,7 @@ STUDIES = {
     "labels": Study("labels inside the training, with and without (ours)", plan_labels),
     "shapes": Study("variants that learn most in a second, beside what they vary (ours)", plan_shapes),
     "all": Study(
-        "all of the paper's, and what belongs to them: not ambiguity, games, labels, shapes, suite and weights",
+        f"all of the paper's, and what belongs to them: not {', '.join(APART[:-1])} and {APART[-1]}",
         plan_all,
         draw_pictures,
     ),

@@ -26,12 +26,20 @@ from otflam.tokenizer.config import (
     TokenizerConfig as TokenizerConfig,
 )
 from otflam.tokenizer.frames import FrameTokenizer as FrameTokenizer
+from otflam.tokenizer.mixing import (
+    Gap as Gap,
+    Portion as Portion,
+    mix_motion as mix_motion,
+    rate_of as rate_of,
+    train_on_mixture as train_on_mixture,
+)
 from otflam.tokenizer.model import (
     OTF as OTF,
     MotionAutoencoder as MotionAutoencoder,
     bits_per_token as bits_per_token,
     code_weights as code_weights,
     count_codes as count_codes,
+    noise_level as noise_level,
     placed_patches as placed_patches,
 )
 from otflam.tokenizer.quantize import Codebook as Codebook, Quantized as Quantized, kmeans as kmeans, overlap as overlap

@@ -16,6 +16,7 @@ from otflam.core import (
     IMPALA,
     SILENT,
     Batch,
+    Feed,
     Hardware,
     Progress,
     TrainConfig,
@@ -77,12 +78,25 @@ def train_tokenizer(
     progress: Progress = SILENT,
 ) -> MotionAutoencoder:
     """Train a tokenizer on some episodes into a run directory, or continue, or find it done."""
+    clips, about = motion_clips(store, model, episodes), _about(TOKENIZER_KIND, store, episodes, model)
+    return train_feed(clips, about, model, train, hardware, out, progress)
+
+
+def train_feed(
+    feed: Feed,
+    about: dict[str, Any],
+    model: TokenizerConfig,
+    train: TrainConfig,
+    hardware: Hardware,
+    out: Path,
+    progress: Progress,
+) -> MotionAutoencoder:
+    """Train a tokenizer on batches from anywhere; `about` is what the run directory belongs to."""
     if train.steps <= model.warmup:
         raise UserError(f"{train.steps} steps with a warm-up of {model.warmup}", "codes are learned only after it")
-    clips, fabric = motion_clips(store, model, episodes), launch(hardware)
-    about, load = _about(TOKENIZER_KIND, store, episodes, model), partial(load_tokenizer, out)
+    fabric, load = launch(hardware), partial(load_tokenizer, out)
     torch.manual_seed(train.seed)
-    return train_into(out, about, build_tokenizer(model), lambda: clips, train, fabric, load, progress)
+    return train_into(out, about, build_tokenizer(model), lambda: feed, train, fabric, load, progress)
 
 
 def train_frame_tokenizer(

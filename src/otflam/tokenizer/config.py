@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from otflam.core import UserError
+from otflam.core import ADDED, UserError
 from otflam.motion import MotionConfig
 
 MOST_CODES = 1 << 16
@@ -40,6 +40,8 @@ class DecoderConfig:
     """Channels inside the decoder."""
     reference: int = 64
     """Channels of the map of the current frame; 0 leaves the reference branch out."""
+    depth: int = field(default=0, metadata=ADDED)
+    """Further convolutions on the patch grid."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,21 @@ class TokenizerConfig:
     """Steps without quantisation before k-means starts the codebook."""
     whole: int = 512
     """Width of the monolithic tokenizer's layers, which see the whole motion."""
+    still: float = field(default=0.0, metadata=ADDED)
+    """A patch that moves less than this share of its frame's mean, or no more than a camera's noise, has the code 0,
+    which draws nothing; 0: stillness has no code of its own."""
+    even: bool = field(default=False, metadata=ADDED)
+    """Whether every transition counts alike in training, however much of it moves."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.codebook.codes <= MOST_CODES:
             raise UserError(f"a vocabulary of {self.codebook.codes} codes", f"choose 2 to {MOST_CODES:,}")
         if self.motion.stride < 1 or self.grid < 1 or self.patch < 1:
             raise UserError("stride, grid and patch", "each must be at least 1")
+        if not 0 <= self.still < 1:
+            raise UserError(f"still is {self.still:g}", "give a share from 0 to below 1, such as 0.25")
+        if self.still and self.method == "monolithic":
+            raise UserError("a monolithic tokenizer has no code for still patches", "leave still at 0")
 
 
 @dataclass(frozen=True)

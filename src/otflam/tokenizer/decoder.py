@@ -31,13 +31,15 @@ class Decoder(nn.Module):
             layers = [nn.Conv2d(colours, config.reference, patch, patch)] if subpixel else coarse
             self.look = nn.Sequential(*(part for layer in layers for part in (layer, nn.GELU())))
         enter, think = (nn.Conv2d(size, width, 3, padding=1) for size in (inputs + config.reference, width))
+        deeper = (nn.Conv2d(width, width, 3, padding=1) for _ in range(config.depth))
+        more = [part for layer in deeper for part in (layer, nn.GELU())]
         if subpixel:
             leave = nn.Conv2d(width, signals * patch**2, 1)
-            self.draw = nn.Sequential(enter, nn.GELU(), think, nn.GELU(), leave, nn.PixelShuffle(patch))
+            self.draw = nn.Sequential(enter, nn.GELU(), think, nn.GELU(), *more, leave, nn.PixelShuffle(patch))
         else:
             enlarge = nn.Upsample(scale_factor=patch, mode="bilinear", align_corners=False)
             leave = nn.Conv2d(width, signals, 3, padding=1)
-            self.draw = nn.Sequential(enter, nn.GELU(), enlarge, think, nn.GELU(), leave)
+            self.draw = nn.Sequential(enter, nn.GELU(), *more, enlarge, think, nn.GELU(), leave)
 
     def forward(self, descriptors: Float[Tensor, "b d u v"], frame: Float[Tensor, "b c h w"]) -> Tensor:
         if self.config.reference:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
-from jaxtyping import Float, Int64
+from einops import rearrange, reduce, repeat
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from otflam.core import Batch, Terms, gather_rows, sum_over_processes
@@ -26,6 +26,10 @@ from otflam.tokenizer.quantize import Codebook, overlap
 
 KMEANS_TOKENS, KMEANS_BATCHES = 20_000, 8
 """Tokens that k-means starts the codebook from, taken evenly from the last batches of the warm-up."""
+QUIET = 1e-3
+"""Mean squared motion of a transition that counts half as much as one that moves more, where all count alike."""
+NOISE = 1 / 255
+"""Deviation of pixels in which nothing is seen to move."""
 TOKEN_SCALE = 0.3
 """Makes the tokens of a monolithic tokenizer about as large as OTF's, so that the commitment loss weighs alike."""
 
@@ -48,12 +52,14 @@ class MotionAutoencoder(nn.Module, ABC):
         super().__init__()
         self.config = config
         self.motion_channels = config.motion.channels(config.channels)
-        self.codebook = Codebook(config.codebook)
+        self.codebook = Codebook(config.codebook, reserved=1 if config.still else 0)
         sizes = (config.descriptor, config.patch, config.channels, self.motion_channels)
         self.decoder = Decoder(config.decoder, *sizes)
         self.step = nn.Buffer(torch.zeros((), dtype=torch.int64))
         # The latest tokens of the warm-up, from which k-means starts; a buffer, so that a resumed warm-up has them too.
         self.recent = nn.Buffer(torch.zeros(KMEANS_TOKENS, config.codebook.dim))
+        if config.still:
+            self.floor = nn.Buffer(torch.tensor(noise_level(config)))
 
     def resize(self, frames: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h2 w2"]:
         """Scale frames so that the shorter side has `grid` patches and the longer one a whole number of them."""
@@ -77,14 +83,34 @@ class MotionAutoencoder(nn.Module, ABC):
     def describe(self, tokens: Float[Tensor, "b p d"], codes: Int64[Tensor, "b p"] | None) -> Float[Tensor, "b p e"]:
         """Descriptors on the grid, from tokens that were quantised to `codes`, or not quantised in the warm-up."""
 
+    def moving(self, signal: Float[Tensor, "b m h w"]) -> Bool[Tensor, "b p"] | None:
+        """Which patches move at all; none if stillness has no code of its own."""
+        if not self.config.still:
+            return None
+        size = self.config.patch
+        energy = reduce(signal.square(), "b m (u i) (v j) -> b (u v)", "mean", i=size, j=size)
+        return energy >= (self.config.still * energy.mean(1, keepdim=True)).clamp_min(self.floor)
+
     def encode(self, signal: Float[Tensor, "b m h w"]) -> Int64[Tensor, "b p"]:
         """The code of every token."""
-        tokens = self.embed(signal)
-        return self.codebook.nearest(tokens.flatten(0, 1)).view(tokens.shape[:2])
+        tokens, moving = self.embed(signal), self.moving(signal)
+        codes = self.codebook.nearest(tokens.flatten(0, 1)).view(tokens.shape[:2])
+        return codes if moving is None else codes * moving
 
     def redraw(self, codes: Int64[Tensor, "b p"], frame: Float[Tensor, "b c h w"]) -> Float[Tensor, "b m h w"]:
         """The motion that codes make of a frame."""
-        return self.decode(self.describe(self.codebook.vectors[codes], codes), frame)
+        moving = codes > 0 if self.config.still else None
+        return self.draw(self.describe(self.codebook.vectors[codes], codes), frame, moving)
+
+    def draw(
+        self, descriptors: Float[Tensor, "b p e"], frame: Float[Tensor, "b c h w"], moving: Bool[Tensor, "b p"] | None
+    ) -> Float[Tensor, "b m h w"]:
+        """The motion that descriptors make of a frame, where something moves."""
+        if moving is None:
+            return self.decode(descriptors, frame)
+        drawn = self.decode(descriptors * moving[..., None], frame)
+        rows, size = frame.shape[-2] // self.config.patch, self.config.patch
+        return drawn * repeat(moving, "b (u v) -> b 1 (u i) (v j)", u=rows, i=size, j=size)
 
     def decode(self, descriptors: Float[Tensor, "b p e"], frame: Float[Tensor, "b c h w"]) -> Float[Tensor, "b m h w"]:
         rows = frame.shape[-2] // self.config.patch
@@ -93,20 +119,24 @@ class MotionAutoencoder(nn.Module, ABC):
     def forward(self, batch: Batch) -> Terms:
         """L_vocab (eqs. 7-10), with means in place of sums."""
         frame, signal = self.observe(batch)
-        tokens = self.embed(signal)
-        flat = tokens.flatten(0, 1)
+        tokens, moving = self.embed(signal), self.moving(signal)
+        flat = tokens.flatten(0, 1) if moving is None else tokens[moving]
         if self.training:
             self._advance(flat.detach().float())
         if self.step <= self.config.warmup:
-            redrawn, zero = self.decode(self.describe(tokens, None), frame), signal.new_zeros(())
-            return Terms({"rec": F.mse_loss(redrawn, signal), "code": zero, "commit": zero, "orth": zero}, {})
+            redrawn, zero = self.draw(self.describe(tokens, None), frame, moving), signal.new_zeros(())
+            return Terms({"rec": self.error(redrawn, signal), "code": zero, "commit": zero, "orth": zero}, {})
         quantized = self.codebook(flat)
-        codes = quantized.codes.view(tokens.shape[:2])
-        redrawn = self.decode(self.describe(quantized.tokens.view_as(tokens), codes), frame)
+        if moving is None:
+            codes, chosen = quantized.codes.view(tokens.shape[:2]), quantized.tokens.view_as(tokens)
+        else:  # whatever is still has the code 0 and draws nothing
+            codes = torch.zeros_like(moving, dtype=torch.int64).masked_scatter(moving, quantized.codes)
+            chosen = torch.zeros_like(tokens).masked_scatter(moving[..., None], quantized.tokens)
+        redrawn = self.draw(self.describe(chosen, codes), frame, moving)
         used = sum_over_processes(torch.bincount(quantized.codes, minlength=len(self.codebook.vectors)).float())
         share = used / used.sum()
         losses = {
-            "rec": F.mse_loss(redrawn, signal),
+            "rec": self.error(redrawn, signal),
             "code": quantized.distance.detach(),  # moving averages take the place of its gradient
             "commit": quantized.distance,
             "orth": overlap(
@@ -121,6 +151,13 @@ class MotionAutoencoder(nn.Module, ABC):
         }
         return Terms(losses, metrics)
 
+    def error(self, redrawn: Float[Tensor, "b m h w"], signal: Float[Tensor, "b m h w"]) -> Float[Tensor, ""]:
+        """Of redrawn motion: its mean square, or the mean over transitions of its share of their motion."""
+        if not self.config.even:
+            return F.mse_loss(redrawn, signal)
+        errors, energies = ((part.square()).mean((1, 2, 3)) for part in (redrawn - signal, signal))
+        return (errors / (energies + QUIET)).mean()
+
     def _advance(self, tokens: Float[Tensor, "n d"]) -> None:
         """Count training steps, keep recent tokens of the warm-up, and start the codebook when it ends."""
         self.step += 1
@@ -132,6 +169,15 @@ class MotionAutoencoder(nn.Module, ABC):
         elif self.step == self.config.warmup + 1:
             known = self.recent[self.recent.abs().sum(1) > 0]
             self.codebook.start_from(known if len(known) else gather_rows(tokens))
+
+
+@torch.no_grad()
+def noise_level(config: TokenizerConfig) -> float:
+    """Mean squared motion where nothing moves but the noise of a camera."""
+    random, side = torch.Generator().manual_seed(0), config.grid * config.patch
+    size = (1, config.channels, side, side)
+    frames = [0.5 + NOISE * torch.randn(size, generator=random) for _ in config.motion.offsets]
+    return float(motion(config.motion, frames).square().mean())
 
 
 class OTF(MotionAutoencoder):

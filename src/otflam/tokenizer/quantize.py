@@ -5,6 +5,7 @@ Axes: n tokens, d features, k codes.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from otflam.core import gather_rows, sum_over_processes
+from otflam.core import UserError, gather_rows, sum_over_processes
 from otflam.tokenizer.config import CodebookConfig
 
 LLOYD_ITERATIONS = 20
@@ -35,9 +36,10 @@ class Quantized(NamedTuple):
 class Codebook(nn.Module):
     """K vectors, updated by moving averages of the tokens they are nearest to; gradients do not move them."""
 
-    def __init__(self, config: CodebookConfig) -> None:
+    def __init__(self, config: CodebookConfig, reserved: int = 0) -> None:
+        """The first `reserved` codes stay zero: no token is nearest to them."""
         super().__init__()
-        self.config = config
+        self.config, self.reserved = config, reserved
         self.vectors = nn.Buffer(torch.zeros(config.codes, config.dim))
         self.counts = nn.Buffer(torch.zeros(config.codes))
         self.sums = nn.Buffer(torch.zeros(config.codes, config.dim))
@@ -48,6 +50,7 @@ class Codebook(nn.Module):
         """argmin_k ‖f − c_k‖² (eq. 5); the token's own norm is the same for all codes and left out."""
         with torch.autocast(tokens.device.type, enabled=False):
             squares, rows = self.vectors.square().sum(1), max(1, DISTANCES // len(self.vectors))
+            squares[: self.reserved] = math.inf
             parts = tokens.float().split(rows)
             return torch.cat([torch.addmm(squares, part, self.vectors.T, alpha=-2).argmin(1) for part in parts])
 
@@ -57,6 +60,8 @@ class Codebook(nn.Module):
             return self._quantize(tokens.float())
 
     def _quantize(self, tokens: Float[Tensor, "n d"]) -> Quantized:
+        if not len(tokens):  # nothing moved
+            return Quantized(tokens, tokens.new_zeros(0, dtype=torch.int64), tokens.sum())
         codes = self.nearest(tokens.detach())
         chosen = self.vectors[codes]
         if self.training:
@@ -80,6 +85,7 @@ class Codebook(nn.Module):
             self.repel(counts > 0)
             self.sums.copy_(self.vectors * smoothed[:, None])
         self.idle.add_(1).mul_(counts == 0)
+        self.idle[: self.reserved] = 0
         self.revive(tokens)
 
     def repel(self, active: Tensor) -> None:
@@ -108,9 +114,12 @@ class Codebook(nn.Module):
     @torch.no_grad()
     def start_from(self, tokens: Float[Tensor, "n d"]) -> None:
         """Begin with the k-means centres of some tokens."""
-        centres, counts = kmeans(tokens, len(self.vectors), torch.Generator().manual_seed(0))
-        self.vectors.copy_(centres)
-        self.counts.copy_(counts)
+        if not len(tokens):
+            raise UserError("nothing moves in what was seen so far", "train on videos that move, or with --still 0")
+        known = slice(self.reserved, None)
+        centres, counts = kmeans(tokens, len(self.vectors[known]), torch.Generator().manual_seed(0))
+        self.vectors[known] = centres
+        self.counts[known] = counts
         self.sums.copy_(self.vectors * self.counts[:, None])
 
 
