@@ -79,7 +79,8 @@ class TokenizerTrain(TokenizerTraining):
 
     @classmethod
     def defaults(cls, name: str) -> TokenizerTrain:
-        return cls.of(name, get_preset(name).tokenizer, get_preset(name).tokenizer_training)
+        preset = get_preset(name)
+        return required(cls((), preset.tokenizer, preset.tokenizer_training, Path(), preset=name), "out")
 
     def run(self) -> None:
         from otflam.core import leave_process_group
@@ -94,6 +95,8 @@ class TokenizerTrain(TokenizerTraining):
             train_tokenizer as train_on_one,
         )
 
+        if not self.data:
+            raise UserError("no data set is named", "give the folder of one, or of several")
         stores, gap = [Store(path) for path in self.data], parse_gap(self.gap)
         splits = [self.episodes(store) for store in stores]
         model, train = self.model, self.train

@@ -176,8 +176,9 @@ def noise_level(config: TokenizerConfig) -> float:
     """Mean squared motion where nothing moves but the noise of a camera."""
     random, side = torch.Generator().manual_seed(0), config.grid * config.patch
     size = (1, config.channels, side, side)
-    frames = [0.5 + NOISE * torch.randn(size, generator=random) for _ in config.motion.offsets]
-    return float(motion(config.motion, frames).square().mean())
+    with torch.device("cpu"):  # models are loaded without memory, where nothing can be computed
+        frames = [0.5 + NOISE * torch.randn(size, generator=random) for _ in config.motion.offsets]
+        return float(motion(config.motion, frames).square().mean())
 
 
 class OTF(MotionAutoencoder):
