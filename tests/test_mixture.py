@@ -22,9 +22,9 @@ from otflam.data import (
     StoreWriter,
     make_moving_textures,
     recompress,
-    recompress_frames,
 )
 from otflam.data.clips import BLOCK
+from otflam.data.compression import recompress_frames
 from otflam.data.mixture import apportion, brought_to, mixed_order
 from otflam.data.textures import draw_scene
 

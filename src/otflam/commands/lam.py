@@ -24,6 +24,7 @@ from otflam.core import SILENT, Hardware, Progress, TrainConfig, UserError, is_m
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
+from otflam.tokenizer import PACKAGED
 
 if TYPE_CHECKING:
     from otflam.data import Store
@@ -63,7 +64,8 @@ class LamTrain:
         preset = get_preset(name)
         model, training = preset.lam[cls.method], preset.lam_training[cls.method]
         command = cls(Path(), model, training, Path(), preset=name, **cls.more(name))
-        return required(command, *(name for name in ("data", "out", "tokenizer", "low") if hasattr(command, name)))
+        base = () if METHODS[cls.method].base == MOTION else ("tokenizer", "low")  # a packaged vocabulary will do
+        return required(command, *(name for name in ("data", "out", *base) if hasattr(command, name)))
 
     @classmethod
     def more(cls, name: str) -> dict[str, Any]:
@@ -79,10 +81,12 @@ class LamTrain:
         from otflam.core import read_json
         from otflam.data import Store, split_episodes
         from otflam.lam import HELD_OUT, train_lam
+        from otflam.tokenizer import find_tokenizer
 
         if most is not None and most < 0:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
         store, base = Store(self.data), getattr(self, "tokenizer", getattr(self, "low", None))
+        base = find_tokenizer(base) if METHODS[self.method].base == MOTION else base
         train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
         labels, training = self.heard(store)
         if labels is not None:  # these follow those to train on: the last ones are never labelled
@@ -95,9 +99,7 @@ class LamTrain:
                 online, bar, labels, self.views,
             )  # fmt: skip
         if is_main_process():
-            where = (
-                "" if set(held.tolist()).isdisjoint(train.tolist()) else " (on training episodes: none are held out)"
-            )
+            where = " (on training episodes: none are held out)" if {*held.tolist()} & {*train.tolist()} else ""
             say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{where}")
             say(f"model: {self.out}")
 
@@ -138,8 +140,9 @@ class LamTrainOnFeatures(LamTrain):
         self.train_with(backbone, self.online, self.episodes or None)
 
 
+MOTION: Base = "motion tokenizer"
 BASES: dict[Base, tuple[str, str]] = {
-    "motion tokenizer": ("tokenizer", "Folder of a trained tokenizer."),
+    MOTION: ("tokenizer", "Folder of a trained tokenizer, or the name of a packaged one."),
     "frame tokenizer": ("tokenizer", "Folder of a trained frame tokenizer (see 'otflam tokenizer train-frames')."),
     "latent action model": ("low", "Folder of the trained low-level model (see 'otflam lam train lapo-64')."),
 }
@@ -152,7 +155,8 @@ def training_command(method: Method) -> type[LamTrain]:
     options: list[Any] = [("model", Annotated[kind, NO_PREFIX])]
     if method.base is not None:
         name, about = BASES[method.base]
-        options.append((name, Annotated[Path, tyro.conf.arg(help=about)], Path()))
+        named: Any = Annotated[Path, tyro.conf.arg(help=about)]
+        options.append((name, named, Path(PACKAGED[0] if method.base == MOTION else "")))
     facts = {"method": method.name, "__doc__": f"Train {method.summary}", "__module__": __name__}
     name = f"Train{method.name.title().replace('-', '')}"
     shared = LamTrainOnFeatures if method.features else LamTrain

@@ -188,17 +188,18 @@ class TokenizerShow:
 
     data: tyro.conf.Positional[Path]
     """The data set to show it on."""
-    tokenizer: Path
-    """Folder of a trained tokenizer."""
     out: Path
     """Folder for the pictures."""
+    tokenizer: Path | None = None
+    """Folder of a trained tokenizer, or a packaged one: motion-general-64 (default), motion-general-256, walker-run."""
     against: Path | None = None
     """Folder of another tokenizer, e.g. a monolithic one, to compare redrawn motion with."""
 
     def run(self) -> None:
         from otflam.experiments import draw_vocabulary
+        from otflam.tokenizer import find_tokenizer
 
-        for path in draw_vocabulary(self.data, self.tokenizer, self.against, self.out):
+        for path in draw_vocabulary(self.data, find_tokenizer(self.tokenizer), self.against, self.out):
             say(f"picture: {path}")
 
 
@@ -211,7 +212,7 @@ class Tokenize:
     out: Path
     """Folder for codes.npy, overlay.mp4 and sheet.png."""
     tokenizer: Path | None = None
-    """Folder of a trained tokenizer; by default the one that comes with the package."""
+    """Folder of a trained tokenizer, or a packaged one: motion-general-64 (default), motion-general-256, walker-run."""
 
     def run(self) -> None:
         with ProgressBar(f"tokenize {self.video}", "frames") as bar:
@@ -230,15 +231,15 @@ class TokenizerEncode:
 
     data: DataSet
     tokenizer: Path
-    """Folder of a trained tokenizer."""
+    """Folder of a trained tokenizer, or the name of a packaged one."""
     sharding: Sharding = field(default_factory=Sharding)
 
     def run(self) -> None:
         from otflam.data import Store
-        from otflam.tokenizer import encode_store
+        from otflam.tokenizer import encode_store, find_tokenizer
 
         with ProgressBar(f"encode {self.data}", "episodes") as bar:
-            store = Store(self.data)
-            self.sharding.derive(encode_store, store, (self.tokenizer,), None, bar)
-            codes = encode_store(store, self.tokenizer, bar)
+            store, folder = Store(self.data), find_tokenizer(self.tokenizer)
+            self.sharding.derive(encode_store, store, (folder,), None, bar)
+            codes = encode_store(store, folder, bar)
         describe(codes, store)

@@ -16,7 +16,7 @@ from otflam.data.collect import (
     recorded_collection as recorded_collection,
     render as render,
 )
-from otflam.data.compression import recompress as recompress, recompress_frames as recompress_frames
+from otflam.data.compression import recompress as recompress
 from otflam.data.decoding import (
     Frame as Frame,
     count_frames as count_frames,

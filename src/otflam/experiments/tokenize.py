@@ -20,7 +20,7 @@ from otflam.core import SILENT, Progress, UserError, replacing, windows
 from otflam.data import HEADER, Column, Frame, count_frames, read_frames
 from otflam.evaluate import Tally
 from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
-from otflam.tokenizer import OTF, load_tokenizer, packaged_tokenizer, watch
+from otflam.tokenizer import OTF, find_tokenizer, load_tokenizer, watch
 
 CHUNK_BYTES = 1 << 26
 """Of frames that are worked on at once."""
@@ -55,7 +55,7 @@ class CodedFrame(NamedTuple):
 
 def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progress = SILENT) -> Tokenized:
     """Write codes.npy (frame, row, column), overlay.mp4 and sheet.png; the grid follows the video's aspect."""
-    tokenizer = load_tokenizer(folder or packaged_tokenizer())
+    tokenizer = load_tokenizer(find_tokenizer(folder))
     if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
         raise UserError(
             f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
@@ -121,7 +121,7 @@ def verdict(found: Tokenized, video: Path, own: bool) -> str:
         return f"{score}: {worse}; train this tokenizer longer, or on more videos like this one"
     folder = video if video.is_dir() else video.parent
     return (
-        f"{score}: {worse}; the packaged tokenizer learned from walker-run, so train your own on such videos:\n"
+        f"{score}: {worse}; the packaged vocabulary has not seen such motion, so train your own on such videos:\n"
         f"  otflam data import videos {folder} --out data/mine\n"
         "  otflam tokenizer train data/mine --out runs/mine/tokenizer\n"
         f"  otflam tokenize {video} --tokenizer runs/mine/tokenizer --out codes"

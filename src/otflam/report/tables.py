@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from otflam.core import require_name, write_text
-from otflam.report import games, sides, tables_models, tables_returns
+from otflam.report import games, general, sides, tables_models, tables_returns
 from otflam.report.published import SCALE
 from otflam.report.rendering import Table, as_csv, as_latex, as_markdown
 
@@ -50,6 +50,17 @@ TABLES = {
         "transfer",
         tables_models.transfer_table,
         {"Monolithic minus OTF, paired by seed": tables_models.paired_table},
+    ),
+    "general": TableSpec(
+        "Is there one vocabulary of motion for anything?",
+        "Rows: a vocabulary by the domains that it was trained on; values: nMSE on held-out episodes of every domain, "
+        "one seed. What was trained on all domains took four times as many steps.",
+        "general",
+        general.general_table,
+        {
+            "A domain that was never seen": general.left_out_table,
+            "Still patches alone": general.stillness_table,
+        },
     ),
     "tokenizer": TableSpec(
         "What does each vocabulary know?",

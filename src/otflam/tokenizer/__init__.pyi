@@ -1,4 +1,8 @@
-from otflam.tokenizer.api import Tokenizer as Tokenizer, packaged_tokenizer as packaged_tokenizer
+from otflam.tokenizer.api import (
+    Tokenizer as Tokenizer,
+    find_tokenizer as find_tokenizer,
+    packaged_tokenizer as packaged_tokenizer,
+)
 from otflam.tokenizer.build import (
     FRAMES_VERSION as FRAMES_VERSION,
     TOKENIZER_KIND as TOKENIZER_KIND,
@@ -20,6 +24,7 @@ from otflam.tokenizer.build import (
     watch as watch,
 )
 from otflam.tokenizer.config import (
+    PACKAGED as PACKAGED,
     CodebookConfig as CodebookConfig,
     DecoderConfig as DecoderConfig,
     FrameTokenizerConfig as FrameTokenizerConfig,
@@ -30,7 +35,6 @@ from otflam.tokenizer.mixing import (
     Gap as Gap,
     Portion as Portion,
     mix_motion as mix_motion,
-    rate_of as rate_of,
     train_on_mixture as train_on_mixture,
 )
 from otflam.tokenizer.model import (

@@ -17,9 +17,21 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core import BATCH, Batch, UserError, clip_batches, place_of, save_weights, to_json, windows, write_json
+from otflam.core import (
+    BATCH,
+    Batch,
+    UserError,
+    clip_batches,
+    place_of,
+    require_name,
+    save_weights,
+    to_json,
+    windows,
+    write_json,
+)
 from otflam.data import read_frames
 from otflam.tokenizer.build import TOKENIZER_KIND, load_tokenizer
+from otflam.tokenizer.config import PACKAGED
 from otflam.tokenizer.model import OTF, Factors, MotionAutoencoder
 
 Frames = np.ndarray | Tensor | str | Path
@@ -27,9 +39,20 @@ Frames = np.ndarray | Tensor | str | Path
 (pairs, or triples for second differences); or a video file or folder of images."""
 
 
-def packaged_tokenizer() -> Path:
-    """The folder of the tokenizer that comes with the package."""
-    return Path(str(resources.files("otflam.tokenizer") / "weights"))
+def packaged_tokenizer(name: str = PACKAGED[0]) -> Path:
+    """The folder of a tokenizer that comes with the package."""
+    return Path(str(resources.files("otflam.tokenizer") / "weights" / require_name("tokenizer", name, PACKAGED)))
+
+
+def find_tokenizer(named: str | Path | None) -> Path:
+    """The folder of a trained tokenizer, which is given, or is packaged under a name."""
+    if named is None or str(named) in PACKAGED:
+        return packaged_tokenizer(PACKAGED[0] if named is None else str(named))
+    if not Path(named).exists():
+        raise UserError(
+            f"no tokenizer at {named}", f"give its folder, or the name of a packaged one: {', '.join(PACKAGED)}"
+        )
+    return Path(named)
 
 
 class Tokenizer:
@@ -40,8 +63,8 @@ class Tokenizer:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path | None = None) -> Tokenizer:
-        """Load a trained tokenizer from its folder; without one, the one that comes with the package."""
-        return cls(load_tokenizer(Path(folder) if folder is not None else packaged_tokenizer()))
+        """Load a trained tokenizer from its folder, or by the name of a packaged one; by default the general one."""
+        return cls(load_tokenizer(find_tokenizer(folder)))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""

@@ -9,6 +9,8 @@ from typing import Literal
 from otflam.core import ADDED, UserError
 from otflam.motion import MotionConfig
 
+PACKAGED = ("motion-general-64", "motion-general-256", "walker-run")
+"""Tokenizers that come with the package; the first is what is meant where none is named."""
 MOST_CODES = 1 << 16
 """What two bytes can name."""
 

@@ -261,13 +261,13 @@ def _error_curve(
 
 @benchmark(">= 2000", "transitions/s")
 def encode_transitions_per_s() -> float:
-    """otflam tokenizer encode with the packaged tokenizer"""
+    """otflam tokenizer encode with the packaged tokenizer of walker-run"""
     store = walker()
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = Path(folder) / "tokenizer"
         tokenizer.mkdir()
         for name in ("config.json", "model.safetensors"):
-            (tokenizer / name).write_bytes((packaged_tokenizer() / name).read_bytes())
+            (tokenizer / name).write_bytes((packaged_tokenizer("walker-run") / name).read_bytes())
         began = time.perf_counter()
         encode_store(store, tokenizer)
         return store.rows / (time.perf_counter() - began)
