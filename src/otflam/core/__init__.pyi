@@ -24,6 +24,7 @@ from otflam.core.errors import (
     require_name as require_name,
     unknown_name as unknown_name,
 )
+from otflam.core.extras import missing_extra as missing_extra, require_package as require_package
 from otflam.core.files import (
     LOCK as LOCK,
     READ_ONLY as READ_ONLY,
