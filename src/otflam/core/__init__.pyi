@@ -7,6 +7,7 @@ from otflam.core.batch import (
     interleave as interleave,
     windows as windows,
 )
+from otflam.core.card import card_table as card_table, front_matter as front_matter, use_command as use_command
 from otflam.core.config import (
     ADDED as ADDED,
     SMALLER_STEPS as SMALLER_STEPS,
@@ -40,6 +41,14 @@ from otflam.core.files import (
     retry_busy as retry_busy,
     write_json as write_json,
     write_text as write_text,
+)
+from otflam.core.hub import (
+    Pretrained as Pretrained,
+    check_release as check_release,
+    find_folder as find_folder,
+    pulling as pulling,
+    push_files as push_files,
+    push_release as push_release,
 )
 from otflam.core.machine import (
     Machine as Machine,

@@ -17,7 +17,19 @@ from einops import rearrange
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from otflam.core import BATCH, Batch, UserError, clip_batches, place_of, save_weights, to_json, windows, write_json
+from otflam.core import (
+    BATCH,
+    Batch,
+    Pretrained,
+    UserError,
+    clip_batches,
+    find_folder,
+    place_of,
+    save_weights,
+    to_json,
+    windows,
+    write_json,
+)
 from otflam.data import read_frames
 from otflam.tokenizer.build import TOKENIZER_KIND, load_tokenizer
 from otflam.tokenizer.model import OTF, Factors, MotionAutoencoder
@@ -32,16 +44,20 @@ def packaged_tokenizer() -> Path:
     return Path(str(resources.files("otflam.tokenizer") / "weights"))
 
 
-class Tokenizer:
+class Tokenizer(Pretrained):
     """Frames in, codes out, and back."""
 
     def __init__(self, model: MotionAutoencoder) -> None:
         self.model = model.eval()
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path | None = None) -> Tokenizer:
-        """Load a trained tokenizer from its folder; without one, the one that comes with the package."""
-        return cls(load_tokenizer(Path(folder) if folder is not None else packaged_tokenizer()))
+    def from_pretrained(cls, folder: str | Path | None = None, revision: str | None = None) -> Tokenizer:
+        """Load a trained tokenizer from its folder, or as USER/NAME from the Hugging Face Hub; without either, the one
+        that comes with the package."""
+        source = packaged_tokenizer() if folder is None else find_folder(folder, revision=revision)
+        tokenizer = cls(load_tokenizer(source))
+        tokenizer.source = source
+        return tokenizer
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""
