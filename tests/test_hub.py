@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
 from otflam.core.card import model_card
 from otflam.core.errors import UserError
-from otflam.core.hub import find_folder
+from otflam.core.hub import FILES, find_folder
+from otflam.core.release import DIGEST, DIGESTED, WEIGHTS
 from otflam.data.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -93,6 +93,8 @@ def test_what_goes_there_comes_back(hub: Hub, tmp_path: Path) -> None:
     for name, content in (model | {"README.md": mine, "checkpoint.pt": b"pickled", "metrics.jsonl": b""}).items():
         (own / name).write_bytes(content)
     hub.add("datasets/me/data", {"old.npy": b"old", "notes.txt": b"kept"})
+    (tmp_path / ".full.part").mkdir()
+    (tmp_path / ".full.part" / "health.json").write_text("{}")  # of an earlier download, of another name
     hub.add("models/me/full", model | {"evil.pkl": b"evil", "train.py": b"import os", "sub/x.npy": b""})
     lam, store = RELEASED / "lam", RELEASED / "store"
     said = otflam(
@@ -227,4 +229,4 @@ def test_names() -> None:
     for name in ("lam", "a/b/c", "/lam", "me/", "../lam", "me/../lam"):
         with pytest.raises(UserError, match="no name on the hub"):
             Store(RELEASED / "store").push_to_hub(name)
-    assert np.prod(Store(RELEASED / "store")["frames"].shape) > 0
+    assert set(FILES["model"]) == {WEIGHTS, DIGEST, *DIGESTED}

@@ -43,12 +43,9 @@ from otflam.core.files import (
     write_text as write_text,
 )
 from otflam.core.hub import (
-    Pretrained as Pretrained,
-    check_release as check_release,
     find_folder as find_folder,
     pulling as pulling,
     push_files as push_files,
-    push_release as push_release,
 )
 from otflam.core.machine import (
     Machine as Machine,
@@ -87,6 +84,11 @@ from otflam.core.pool import (
     delay_interrupts as delay_interrupts,
     is_main_process as is_main_process,
     run_jobs as run_jobs,
+)
+from otflam.core.pretrained import (
+    Pretrained as Pretrained,
+    check_release as check_release,
+    push_release as push_release,
 )
 from otflam.core.processor import (
     bfloat16 as bfloat16,

@@ -10,23 +10,22 @@ from __future__ import annotations
 import fnmatch
 import re
 import shutil
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from otflam.core.card import model_card
 from otflam.core.config import versions
 from otflam.core.errors import UserError, first_line
 from otflam.core.extras import missing_extra
-from otflam.core.files import digest_file, read_json
-from otflam.core.release import CONFIG, DIGEST, DIGESTED, WEIGHTS, check_digest
 
 Kind = Literal["model", "dataset"]
 CARD = "README.md"
-FILES: dict[Kind, tuple[str, ...]] = {"model": (WEIGHTS, DIGEST, *DIGESTED), "dataset": ("meta.json", "*.npy")}
+FILES: dict[Kind, tuple[str, ...]] = {
+    "model": ("model.safetensors", "digest.json", "config.json", "health.json"),
+    "dataset": ("meta.json", "*.npy"),
+}
 """What travels, beside the card; folders of shards have .npy files too."""
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 SAFE = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
@@ -34,50 +33,6 @@ SAFE = re.compile(r"([\w-][\w.-]*/)?[\w-][\w.-]*")
 CLIENTS = ("httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3")
 """Modules whose errors are those of a connection."""
 BY_HAND = "check the network and HF_ENDPOINT; a folder that was copied by hand works too"
-
-
-class Pretrained:
-    """What is saved as a folder, and can be put on the hub."""
-
-    source: Path | None = None
-    """The folder that it was loaded from, which says more than what is saved of it."""
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        raise NotImplementedError
-
-    def push_to_hub(self, name: str, *, private: bool = False, licence: str | None = None) -> str:
-        """Put it on the Hugging Face Hub as USER/NAME, with a card; gives its address."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return push_release(self._said_by_training(Path(folder)), name, private=private, licence=licence)
-
-    def _said_by_training(self, saved: Path) -> Path:
-        """The folder that it came from, if that has the very same weights: its training and health are told there."""
-        here = self.source
-        same = here is not None and digest_file(here / WEIGHTS) == digest_file(saved / WEIGHTS)
-        return here if here is not None and same else saved
-
-
-def push_release(folder: Path, name: str, *, private: bool = False, licence: str | None = None) -> str:
-    """Put a trained tokenizer, model or agent on the hub; a README.md of its own is its card."""
-    check_release(folder)
-    files: dict[str, Path | bytes] = {file: folder / file for file in FILES["model"] if (folder / file).exists()}
-    own, health = folder / CARD, folder / "health.json"
-    about = read_json(folder / CONFIG, "train it again")
-    scores = read_json(health, "train it again") if health.exists() else {}
-    made = model_card(name, about, scores, licence or "apache-2.0").encode()
-    return push_files(files | {CARD: own if own.exists() else made}, name, "model", private=private)
-
-
-def check_release(folder: Path) -> None:
-    """Refuse what is no trained tokenizer, model or agent, and files that are not those that were saved."""
-    cure = "give the folder of a trained tokenizer, model or agent"
-    about = read_json(folder / CONFIG, cure)
-    if not isinstance(about, dict) or not isinstance(about.get("kind"), str):
-        raise UserError(f"{folder} holds nothing that otflam has made", cure)
-    if not (folder / WEIGHTS).exists():
-        raise UserError(f"{folder} has no {WEIGHTS}", "run the command that was training it again, or fetch it again")
-    check_digest(folder)
 
 
 def push_files(files: Mapping[str, Path | bytes], name: str, kind: Kind, *, private: bool) -> str:
@@ -104,8 +59,6 @@ def find_folder(name: str | Path, kind: Kind = "model", revision: str | None = N
         return path
     with hub_errors(name, f"there is no folder {name} here, and ") as hub:
         found = hub.snapshot_download(name, repo_type=kind, revision=revision, allow_patterns=list(FILES[kind]))
-    if kind == "model":
-        check_release(Path(found))
     return Path(found)
 
 
@@ -127,11 +80,20 @@ def pulling(name: str, out: Path, revision: str | None = None) -> Generator[tupl
                 raise UserError(f"{name} has a file {path!r}, which leads out of its folder", "do not use it")
         part.parent.mkdir(parents=True, exist_ok=True)
         hub.snapshot_download(name, repo_type=kind, revision=commit, allow_patterns=wanted, local_dir=part)
+    _remove_others(part, wanted)
     yield part, kind
     shutil.rmtree(part / ".cache", ignore_errors=True)
     if out.exists():
         out.rmdir()
     part.rename(out)
+
+
+def _remove_others(folder: Path, wanted: list[str]) -> None:
+    """Remove what an earlier download into a folder has left there, of another name or commit."""
+    for path in [path for path in folder.rglob("*") if path.is_file()]:
+        place = path.relative_to(folder)
+        if place.parts[0] != ".cache" and place.as_posix() not in wanted:
+            path.unlink()
 
 
 def _find(hub: Any, name: str, revision: str | None) -> tuple[Kind, str, list[str]]:
