@@ -135,6 +135,9 @@ def run_commands(lines: list[str]) -> int:
         elif words[1:3] == ["dino", "prepare"]:
             # It needs a package of 100 MB: where that is installed, test_features.py runs it.
             cli.parse("dino prepare", words[3:])
+        elif words[1:2] == ["hub"]:
+            # It needs a hub; test_hub.py has one on this machine.
+            cli.parse(" ".join(words[1:3]), words[3:])
         elif "--launcher" in words:
             # It needs a cluster; test_studies.py and test_shards.py send jobs through submitit on this machine.
             name, rest = cli.find_command(words[1:])

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import tyro
 
 from otflam.commands import COMMANDS, CONTINUING, Command
-from otflam.core import UserError, is_main_process
+from otflam.core import UserError, is_main_process, missing_extra
 from otflam.report import say, speaking
 
 HELP = ("--help", "-h")
@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if abandoned(error):
             raise SystemExit(1) from None
+        if (missing := missing_extra(error)) is not None:
+            fail(str(missing), 2, debug)
         fail(f"unexpected {type(error).__name__}: {error} (this is a bug; --debug shows where)", 1, debug)
 
 

@@ -19,6 +19,7 @@ from otflam.commands.data import (
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.hub import HubPull, HubPush
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
@@ -65,6 +66,8 @@ COMMANDS: dict[str, type[Command]] = {
     "expert train": ExpertTrain,
     "expert evaluate": ExpertEvaluate,
     "expert curve": ExpertCurve,
+    "hub push": HubPush,
+    "hub pull": HubPull,
     "gl": GL,
     "bench": Bench,
     "campaign": Campaign,
@@ -75,7 +78,7 @@ COMMANDS: dict[str, type[Command]] = {
 CONTINUING = {
     *("demo", "reproduce", "collect", "data render", "data import videos", "data import laom", "data mnist"),
     *("data textures", "data compress"),
-    *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train"),
+    *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train", "hub pull"),
     *(*TRAININGS, "lam label", "policy train", "policy reference"),
 }
 """Commands that go on where they were stopped; all others start anew."""

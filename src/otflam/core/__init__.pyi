@@ -7,6 +7,7 @@ from otflam.core.batch import (
     interleave as interleave,
     windows as windows,
 )
+from otflam.core.card import card_table as card_table, front_matter as front_matter, use_command as use_command
 from otflam.core.config import (
     ADDED as ADDED,
     SMALLER_STEPS as SMALLER_STEPS,
@@ -24,6 +25,7 @@ from otflam.core.errors import (
     require_name as require_name,
     unknown_name as unknown_name,
 )
+from otflam.core.extras import missing_extra as missing_extra, require_package as require_package
 from otflam.core.files import (
     LOCK as LOCK,
     READ_ONLY as READ_ONLY,
@@ -39,6 +41,11 @@ from otflam.core.files import (
     retry_busy as retry_busy,
     write_json as write_json,
     write_text as write_text,
+)
+from otflam.core.hub import (
+    find_folder as find_folder,
+    pulling as pulling,
+    push_files as push_files,
 )
 from otflam.core.machine import (
     Machine as Machine,
@@ -77,6 +84,11 @@ from otflam.core.pool import (
     delay_interrupts as delay_interrupts,
     is_main_process as is_main_process,
     run_jobs as run_jobs,
+)
+from otflam.core.pretrained import (
+    Pretrained as Pretrained,
+    check_release as check_release,
+    push_release as push_release,
 )
 from otflam.core.processor import (
     bfloat16 as bfloat16,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from otflam.core.errors import UserError
+from otflam.core.extras import missing_extra
 from otflam.core.progress import SILENT, Progress
 
 POLL_SECONDS = 0.2
@@ -48,7 +49,8 @@ def is_main_process() -> bool:
 
 def default_workers() -> int:
     """One process per core that this process may use."""
-    return len(os.sched_getaffinity(0))
+    allowed = getattr(os, "sched_getaffinity", None)  # only Linux tells
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
 def run_jobs(
@@ -109,6 +111,10 @@ def _start(make_worker: Callable[..., Any], arguments: tuple, ticks: Any) -> Non
         _worker = make_worker(*arguments)
     except UserError as error:  # told by the first job: an error here would only break the pool
         _worker = error
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        _worker = missing
 
 
 def _follow_parent() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from otflam.core.errors import UserError
+from otflam.core.extras import missing_extra
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ def surface(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[],
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(places[name]), name)
+        return import_name(f"{places[name]}:{name}")
 
     return get, lambda: sorted(places), sorted(places)
 
@@ -36,7 +37,10 @@ def surface(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[],
 def import_name(place: str) -> Any:
     """What `module:name` names."""
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from None
 
 
 def register(registry: dict[str, T], name: str, item: T, kind: str) -> T:

@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from otflam.core import HEADER, SILENT, Column, Progress, UserError, read_json
+from otflam.core import HEADER, SILENT, Column, Progress, UserError, find_folder, read_json
 from otflam.data.shards import CURE, ROW_LIMIT, Shard, is_count, map_rows, place_episodes, read_shards
+from otflam.data.sharing import push_store
 
 FORMAT, VERSION = "otflam-store", 1
 CHUNK = 1 << 24
@@ -78,6 +79,15 @@ class Store:
         self.rows = sum(shard.rows for shard in self.shards)
         self.starts, self._owners = place_episodes(starts, self.lengths, self.shards, file)
         self._maps: dict[str, np.ndarray] = {}
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, revision: str | None = None) -> Store:
+        """Open a data set in a folder, or one on the Hugging Face Hub, as USER/NAME."""
+        return cls(find_folder(name, "dataset", revision))
+
+    def push_to_hub(self, name: str, *, private: bool = False, licence: str | None = None) -> str:
+        """Put it on the Hugging Face Hub as USER/NAME, with a card; gives its address."""
+        return push_store(self, summarise(self), name, private, licence)
 
     @property
     def hash(self) -> str:

@@ -159,7 +159,8 @@ class StoreWriter:
         """Ask the file system for the space of `rows` rows now, so that a full disk shows before any work is done."""
         for name, spec in self.columns.items():
             with disk_errors(self.path), (self.path / f"{name}.npy").open("r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, max(HEADER + rows * spec.row_bytes, 1))
+                if hasattr(os, "posix_fallocate"):  # a Mac has none
+                    os.posix_fallocate(file.fileno(), 0, max(HEADER + rows * spec.row_bytes, 1))
 
     def done(self) -> dict[int, dict[str, Any]]:
         """The finished episodes, by number."""

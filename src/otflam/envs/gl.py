@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from otflam.core import UserError
+from otflam.core import UserError, require_package
 
 PACKAGES = ("libegl1", "libgl1-mesa-dri")
 """Debian's names of the library that finds a renderer without a display, and of Mesa's software renderer."""
@@ -28,6 +28,7 @@ def renders() -> bool:
 
 def ensure_gl(install: bool) -> str:
     """Say that rendering works, after installing what is missing if asked to and allowed to."""
+    require_package("mujoco")
     if not renders() and install and os.geteuid() == 0 and shutil.which("apt-get"):
         for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -38,4 +39,4 @@ def ensure_gl(install: bool) -> str:
             "no OpenGL library for off-screen rendering",
             f"as root: apt-get install {' '.join(PACKAGES)}, or set MUJOCO_GL",
         )
-    return f"off-screen rendering works (MUJOCO_GL={os.environ['MUJOCO_GL']})"
+    return f"off-screen rendering works (MUJOCO_GL={os.environ.get('MUJOCO_GL', 'cgl')})"

@@ -37,7 +37,7 @@ _open: weakref.WeakSet[Renderer] = weakref.WeakSet()
 
 def gl_backend() -> ModuleType:
     """MuJoCo's module for the backend in MUJOCO_GL, which mujoco itself reads only when it is first imported."""
-    return importlib.import_module(f"mujoco.{os.environ['MUJOCO_GL']}")
+    return importlib.import_module(f"mujoco.{os.environ.get('MUJOCO_GL', 'cgl')}")  # set but on a Mac
 
 
 def _opengl() -> ModuleType:

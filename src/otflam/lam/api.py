@@ -15,7 +15,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from otflam.core import Batch, UserError, clip_batches, place_of, read_release, save_weights, write_json
+from otflam.core import (
+    Batch,
+    Pretrained,
+    UserError,
+    clip_batches,
+    find_folder,
+    place_of,
+    read_release,
+    save_weights,
+    write_json,
+)
 from otflam.data import VideoImport, decode_video
 from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import Backbone
@@ -26,19 +36,25 @@ Frames = np.ndarray | Tensor | str | Path
 video file or folder of images, which is scaled as 'otflam data import videos' does."""
 
 
-class LatentActionModel:
+class LatentActionModel(Pretrained):
     """Frames in, latent actions out; and from a latent action the future."""
 
     def __init__(self, model: LAM, parts: Parts, about: dict[str, Any]) -> None:
         self.model, self.parts, self.about = model.eval(), parts, about
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, dino: str | None = None) -> LatentActionModel:
-        """Load a trained model; one that predicts features also needs the folder or hub name of its DINOv2."""
-        about = read_release(Path(folder), LAM_KIND)
+    def from_pretrained(
+        cls, folder: str | Path, dino: str | None = None, revision: str | None = None
+    ) -> LatentActionModel:
+        """Load a trained model from its folder, or as USER/NAME from the Hugging Face Hub; one that predicts features
+        also needs the folder or hub name of its DINOv2."""
+        source = find_folder(folder, revision=revision)
+        about = read_release(source, LAM_KIND)
         needed = dino is not None and about["backbone"] is not None
         backbone = Backbone.load(dino, about["backbone"]["size"]) if needed else None
-        return cls(*load_lam(Path(folder), backbone), about)
+        model = cls(*load_lam(source, backbone), about)
+        model.source = source
+        return model
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""

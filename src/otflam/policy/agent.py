@@ -18,7 +18,9 @@ from torch import nn
 
 from otflam.core import (
     Batch,
+    Pretrained,
     UserError,
+    find_folder,
     from_json,
     load_weights,
     place_of,
@@ -40,7 +42,7 @@ from otflam.tokenizer import Tokenizer
 AGENT_KIND, AGENT_VERSION = "agent", 1
 
 
-class Agent(nn.Module):
+class Agent(Pretrained, nn.Module):
     """Chooses actions from the latest frames."""
 
     def __init__(self, clone: Clone, decoder: ActionDecoder | None, about: dict[str, Any]) -> None:
@@ -51,9 +53,9 @@ class Agent(nn.Module):
         self._recent: deque[np.ndarray] = deque(maxlen=clone.actor.config.frames)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Agent:
-        """A saved agent, ready to play."""
-        return load_agent(folder)
+    def from_pretrained(cls, folder: str | Path, revision: str | None = None) -> Agent:
+        """A saved agent, from its folder or as USER/NAME from the Hugging Face Hub, ready to play."""
+        return load_agent(find_folder(folder, revision=revision))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""
@@ -132,6 +134,7 @@ def load_agent(folder: str | Path) -> Agent:
         decoder = ActionDecoder(config, clone.actor.width + about["latent"], space)
     agent = Agent(clone, decoder, about)
     load_weights(agent, folder)
+    agent.source = folder
     return agent.eval()
 
 
@@ -139,10 +142,11 @@ LOADERS = {"tokenizer": Tokenizer.from_pretrained, "lam": LatentActionModel.from
 """By the kind that a release says it is."""
 
 
-def load(folder: str | Path) -> Tokenizer | LatentActionModel | Agent:
-    """Load what was trained into a folder, or copied there."""
-    config = read_json(Path(folder) / "config.json", "give the folder of a trained tokenizer, model or agent")
+def load(folder: str | Path, revision: str | None = None) -> Tokenizer | LatentActionModel | Agent:
+    """Load what was trained into a folder, or copied there, or is on the Hugging Face Hub as USER/NAME."""
+    folder = find_folder(folder, revision=revision)
+    config = read_json(folder / "config.json", "give the folder of a trained tokenizer, model or agent")
     kind = config.get("kind") if isinstance(config, dict) else None
     if kind not in LOADERS:
         raise UserError(f"{folder} holds {kind or 'nothing that otflam has made'}", f"give one of {', '.join(LOADERS)}")
-    return LOADERS[kind](Path(folder))
+    return LOADERS[kind](folder)

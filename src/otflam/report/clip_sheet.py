@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
+from otflam.report.palette import GAIN, code_colours, decoded_effects, show_codes, show_motion
 from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
-from otflam.report.vocabulary import GAIN, code_colours, decoded_effects, show_codes, show_motion
 from otflam.tokenizer import OTF
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 from sklearn.manifold import TSNE
 from torch import Tensor
@@ -21,34 +21,12 @@ from torch import Tensor
 from otflam.core import replacing
 from otflam.data import Clips
 from otflam.motion import TRANSFORMS, MotionConfig, motion
+from otflam.report.palette import GAIN, code_colours, decoded_effects, show_codes, show_frame, show_motion
 from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.tokenizer import OTF, MotionAutoencoder
 
 matplotlib.use("Agg")
 TILE = 120
-GAIN = 0.35
-"""How strongly motion is shown: 0 is middle gray."""
-
-
-def code_colours(count: int) -> UInt8[np.ndarray, "k 3"]:
-    """A colour for every code, neighbours in number far apart in hue."""
-    hues = (np.arange(count) * 0.61803398875) % 1
-    return (255 * matplotlib.colormaps["hsv"](hues)[:, :3] * 0.85).astype(np.uint8)
-
-
-def show_motion(signal: Float[Tensor, "m h w"]) -> UInt8[np.ndarray, "h w 3"]:
-    """Motion as a picture: its channels as red, green and blue around gray."""
-    picture = (0.5 + GAIN * signal).clamp(0, 1)
-    picture = picture if len(picture) == 3 else picture.mean(0, keepdim=True).expand(3, -1, -1)
-    return (255 * picture).byte().permute(1, 2, 0).numpy()
-
-
-def show_frame(frame: Float[Tensor, "c h w"]) -> UInt8[np.ndarray, "h w 3"]:
-    return (255 * frame).byte().expand(3, -1, -1).permute(1, 2, 0).numpy()
-
-
-def show_codes(codes: UInt8[np.ndarray, "u v"] | np.ndarray, count: int) -> UInt8[np.ndarray, "u v 3"]:
-    return code_colours(count)[codes]
 
 
 def draw_grid(rows: list[tuple[str, list[np.ndarray]]], heads: list[str], title: str, path: Path) -> Path:
@@ -201,12 +179,3 @@ def _collect_patches(tokenizer: OTF, clips: Clips, samples: int) -> tuple[np.nda
         patches.append(rearrange(signal, "b m (u i) (v j) -> (b u v) m i j", i=size, j=size))
         codes.append(tokenizer.encode(signal).flatten().numpy())
     return np.concatenate(tokens), torch.cat(patches), np.concatenate(codes)
-
-
-def decoded_effects(tokenizer: OTF) -> Float[Tensor, "k m i j"]:
-    """What each code draws in the middle of a gray frame that it covers."""
-    grid, size = tokenizer.config.grid, tokenizer.config.patch
-    codes = torch.arange(tokenizer.codes)[:, None].expand(-1, grid**2)
-    frame = torch.full((tokenizer.codes, tokenizer.config.channels, grid * size, grid * size), 0.5)
-    middle = grid // 2 * size
-    return tokenizer.redraw(codes, frame)[:, :, middle : middle + size, middle : middle + size]

@@ -20,8 +20,10 @@ from torch import Tensor
 from otflam.core import (
     BATCH,
     Batch,
+    Pretrained,
     UserError,
     clip_batches,
+    find_folder,
     place_of,
     require_name,
     save_weights,
@@ -55,16 +57,21 @@ def find_tokenizer(named: str | Path | None) -> Path:
     return Path(named)
 
 
-class Tokenizer:
+class Tokenizer(Pretrained):
     """Frames in, codes out, and back."""
 
     def __init__(self, model: MotionAutoencoder) -> None:
         self.model = model.eval()
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path | None = None) -> Tokenizer:
-        """Load a trained tokenizer from its folder, or by the name of a packaged one; by default the general one."""
-        return cls(load_tokenizer(find_tokenizer(folder)))
+    def from_pretrained(cls, folder: str | Path | None = None, revision: str | None = None) -> Tokenizer:
+        """Load a trained tokenizer from its folder, by the name of a packaged one, or as USER/NAME from the Hugging
+        Face Hub; by default the packaged one for anything."""
+        packaged = folder is None or str(folder) in PACKAGED
+        source = find_tokenizer(folder) if packaged else find_folder(folder, revision=revision)
+        tokenizer = cls(load_tokenizer(source))
+        tokenizer.source = source
+        return tokenizer
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `config.json` and `model.safetensors`, the layout of model hubs."""

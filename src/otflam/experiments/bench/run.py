@@ -26,6 +26,7 @@ from otflam.experiments.bench import (  # noqa: F401 - loading the others lists 
     features,
     games,
     growth,
+    install,
     models,
     opponents,
     peak,
