@@ -11,12 +11,10 @@ from otflam.commands.data import (
     DataMasks,
     DataMNIST,
     DataRender,
-    ExportLAOM,
-    ImportLAOM,
-    ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.formats import format_commands
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
@@ -25,7 +23,7 @@ from otflam.commands.tools import GL, Bench, Campaign, Demo, Reproduce
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
-TRAININGS = training_commands()
+TRAININGS, FORMATS = training_commands(), format_commands()
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
     "reproduce": Reproduce,
@@ -35,9 +33,7 @@ COMMANDS: dict[str, type[Command]] = {
     "data check": DataCheck,
     "data render": DataRender,
     "data masks": DataMasks,
-    "data import videos": ImportVideos,
-    "data import laom": ImportLAOM,
-    "data export laom": ExportLAOM,
+    **FORMATS,
     "data mnist": DataMNIST,
     "tokenizer train": TokenizerTrain,
     "tokenizer train-frames": TokenizerTrainFrames,
@@ -69,7 +65,8 @@ COMMANDS: dict[str, type[Command]] = {
 }
 
 CONTINUING = {
-    *("demo", "reproduce", "collect", "data render", "data import videos", "data import laom", "data mnist"),
+    *("demo", "reproduce", "collect", "data render", "data mnist"),
+    *(name for name in FORMATS if name.startswith("data import")),
     *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train"),
     *(*TRAININGS, "lam label", "policy train", "policy reference"),
 }

@@ -6,7 +6,7 @@ h5py comes with `otflam[hdf5]` and is imported only when a file is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, replacing, versions
+from otflam.data.formats.format import Beside, Report
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
@@ -79,6 +80,23 @@ def export_laom(store: Store, out: Path) -> None:
                 group.create_dataset(name, data=store.episode(index, column))
             if episode.get("return") is not None:
                 group.attrs["traj_return"] = episode["return"]
+
+
+def read_laom(source: Path, out: Path, options: Any, report: Report, progress: Progress) -> Store:
+    """As the registry of formats calls it."""
+    return import_laom(source, out, progress)
+
+
+def write_laom(
+    store: Store,
+    out: Path,
+    options: Any,
+    beside: Mapping[str, Beside],
+    report: Report,
+    progress: Progress,
+) -> None:
+    """As the registry of formats calls it."""
+    export_laom(store, out)
 
 
 def _h5py() -> Any:
