@@ -232,7 +232,7 @@ def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
             for number, frame in enumerate(container.decode(stream)):
                 turns = round(frame.rotation / 90) % 4
                 size = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-                origin = Origin(stream.codec.canonical_name, _is_lossy(stream), rate or None, size)
+                origin = Origin(stream.codec.canonical_name, is_lossy(stream), rate or None, size)
                 stamped = frame.pts is not None and frame.time_base
                 time = frame.pts * frame.time_base if stamped else Fraction(number) / (rate or 1)
                 place = min(max(float(time) / seconds, 0.0), 1.0) if seconds > 0 else 0.0
@@ -242,7 +242,7 @@ def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
         raise UnusableVideoError(path, where, error.strerror or str(error)) from None
 
 
-def _is_lossy(stream: VideoStream) -> bool:
+def is_lossy(stream: VideoStream) -> bool:
     """Whether the codec may have changed pixels, by ffmpeg's own table; what cannot be known counts as lossy."""
     codec = stream.codec
     if codec.canonical_name == "gif":
