@@ -39,9 +39,9 @@ class LeRobotExport:
     """Type of the robot; by default as the data say."""
     files_per_chunk: int = 1000
     """Files in a folder."""
-    data_mb: float = 100
+    data_mb: float = 100.0
     """Size of a table at which a new one is begun."""
-    video_mb: float = 200
+    video_mb: float = 200.0
     """Size of a film at which a new one is begun."""
 
 

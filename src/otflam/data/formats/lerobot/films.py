@@ -70,17 +70,11 @@ def frames_at(file: Path, times: np.ndarray, tolerance: float) -> Iterator[Shown
                 if frame.time is None:
                     continue
                 while place < len(times):
-                    now, earlier = (
-                        abs(frame.time - times[place]),
-                        None if before is None else before.time - times[place],
-                    )
-                    if earlier is not None and abs(earlier) <= now:
-                        chosen, far = before, abs(earlier)
-                    elif frame.time >= times[place]:
-                        chosen, far = frame, now
-                    else:
+                    newer = before is None or _distance(before, times[place]) > _distance(frame, times[place])
+                    if newer and frame.time < times[place]:
                         break
-                    _refuse_far(far, tolerance, file, times[place])
+                    chosen = frame if before is None or newer else before
+                    _refuse_far(_distance(chosen, times[place]), tolerance, file, times[place])
                     yield Shown(chosen.to_image(), codec, lossy)
                     place += 1
                 if place == len(times):
