@@ -111,7 +111,7 @@ class Writer:
                 if last > 0:
                     rows.append(self.episode(index, slice(0, last)))
                 else:
-                    report(f"episode {index} is left out: it is too short for a latent action")
+                    report(f"episode {index} is left out: it is too short")
                 if len(rows) == BLOCK:
                     self.tell(rows)
                     rows = []
