@@ -1,8 +1,9 @@
-from otflam.core import Column as Column
+from otflam.core import Column as Column, UserError as UserError
 from otflam.data import (
     Clips as Clips,
     Format as Format,
     Store as Store,
+    StoreWriter as StoreWriter,
     export_data as export_data,
     import_data as import_data,
     register_format as register_format,

@@ -27,6 +27,10 @@ from otflam.data.options import VideoImport
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 """Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
+LOSSY_NOTE = (
+    "lossy compression disturbs motion (H.264 at crf 18 changes gradient differences by about half); "
+    "keep lossless sources if you can, e.g. libx264rgb at crf 0 or PNG frames"
+)
 MAX_ASPECT = 16
 """How much longer one side of a pixel, or of a frame that is shown whole, may be than the other."""
 

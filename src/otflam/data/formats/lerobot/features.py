@@ -14,6 +14,7 @@ import numpy as np
 from otflam.core import UserError
 from otflam.data.formats.format import Beside, Report
 from otflam.data.formats.lerobot.layout import KEYS
+from otflam.data.formats.lerobot.stats import Stats, of_frames, of_numbers
 from otflam.data.store import Store
 
 FPS = 30.0
@@ -93,6 +94,11 @@ def _valid(store: Store, found: Beside, index: int) -> np.ndarray:
     """Which frames of an episode a model says something of."""
     frame, length = np.arange(store.lengths[index]), int(store.lengths[index])
     return (frame >= found.behind) & (frame < length - found.ahead)
+
+
+def measure(rows: Mapping[str, np.ndarray], camera: str, frames: np.ndarray) -> dict[str, Stats]:
+    """Statistics of the features of an episode, its pictures among them."""
+    return {key: of_numbers(values) for key, values in rows.items()} | {camera: of_frames(frames)}
 
 
 def tasks_of(store: Store, index: int, task: str | None) -> list[str]:

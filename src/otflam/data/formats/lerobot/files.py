@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from otflam.data.formats.lerobot.layout import pa, parquet
+from otflam.core import write_json
+from otflam.data.formats.lerobot.layout import FACTS, INFO, STATS, TASKS, VERSION, pa, parquet
+from otflam.data.formats.lerobot.stats import Stats, of_all
 
 MB = 1 << 20
+PLACE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+EPISODES, DATA = f"meta/episodes/{PLACE}.parquet", f"data/{PLACE}.parquet"
+FILMS = f"videos/{{video_key}}/{PLACE}.mp4"
+CAMERA = "observation.images.main"
+"""Of data that name none."""
 
 
 @dataclass
@@ -55,8 +63,9 @@ class Tables:
             self.files.turn()
         return self.files.place
 
-    def write(self, table: Any) -> dict[str, int]:
-        """Append rows, which stay together, and say in which file they are."""
+    def write(self, cells: Mapping[str, Any]) -> dict[str, int]:
+        """Append columns of rows, which stay together, and say in which file they are."""
+        table = pa.table(dict(cells))
         self.place(table.num_rows)
         if self._sink is None:
             file = self.folder / self.pattern.format(**self.files.place)
@@ -96,7 +105,24 @@ PANDAS = {
 """Tells pandas, with which LeRobot reads tasks, that their words are the index."""
 
 
-def write_tasks(file: Path, tasks: list[str]) -> None:
-    """The words of tasks by number."""
+def as_pictures(frames: Sequence[bytes]) -> Any:
+    """PNG files as a column of a table, each with a name."""
+    cells = [{"bytes": data, "path": f"frame-{place:06d}.png"} for place, data in enumerate(frames)]
+    return pa.array(cells, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+
+
+def write_meta(
+    folder: Path,
+    info: dict[str, Any],
+    tasks: list[str],
+    stats: Mapping[str, Sequence[Stats]],
+    facts: dict[str, Any],
+) -> None:
+    """What is known only at the end: of all episodes, and the words of tasks by number."""
     table = pa.table({"task_index": pa.array(range(len(tasks)), pa.int64()), "task": pa.array(tasks, pa.string())})
-    parquet.write_table(table.replace_schema_metadata({b"pandas": json.dumps(PANDAS).encode()}), file)
+    told = {b"pandas": json.dumps(PANDAS).encode()}
+    parquet.write_table(table.replace_schema_metadata(told), folder / TASKS)
+    write_json(folder / STATS, {key: of_all(parts) for key, parts in stats.items()})
+    if facts:
+        write_json(folder / FACTS, facts)
+    write_json(folder / INFO, {"codebase_version": VERSION, "data_path": DATA, **info})

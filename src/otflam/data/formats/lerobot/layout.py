@@ -32,10 +32,6 @@ except ImportError:
 
 VERSION = "v3.0"
 INFO, STATS, TASKS, FACTS = "meta/info.json", "meta/stats.json", "meta/tasks.parquet", "meta/otflam.json"
-PLACE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
-EPISODES, DATA = f"meta/episodes/{PLACE}.parquet", f"data/{PLACE}.parquet"
-FILMS = f"videos/{{video_key}}/{PLACE}.mp4"
-CAMERAS = "observation.images."
 KEYS = {"actions": "action", "states": "observation.state", "rewards": "next.reward", "action_mask": "has_action"}
 """What our columns are called there; an underscore, because whatever begins with action is learned as one."""
 WIDE = ("actions", "states")

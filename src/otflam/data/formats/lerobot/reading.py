@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,23 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from otflam.core import SILENT, Progress, UserError, digest_file, to_json, versions
-from otflam.data.decoding import fit_square
-from otflam.data.formats.format import LOG, Report
+from otflam.core import Progress, UserError, digest_file, to_json, versions
+from otflam.data.decoding import LOSSY_NOTE, fit_square
 from otflam.data.formats.lerobot import LeRobotImport
 from otflam.data.formats.lerobot.films import Shown, frames_at, picture
 from otflam.data.formats.lerobot.layout import CURE, Feature, Folder, Trajectory, naming, numbers, read_table
-from otflam.data.formats.videos.sources import LOSSY_NOTE
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
+
+Report = Callable[[str], None]
 
 
 def import_lerobot(
     source: Path,
     out: Path,
     options: LeRobotImport,
-    report: Report = LOG.warning,
-    progress: Progress = SILENT,
+    report: Report,
+    progress: Progress,
 ) -> Store | list[Store]:
     """Turn a folder into one store, or into one for each camera; run again to continue an interrupted import."""
     if options.size < 1:
@@ -65,7 +66,12 @@ def choose_cameras(folder: Folder, wanted: tuple[str, ...]) -> list[str]:
 
 
 def import_views(
-    folder: Folder, cameras: list[str], out: Path, options: LeRobotImport, report: Report, progress: Progress
+    folder: Folder,
+    cameras: list[str],
+    out: Path,
+    options: LeRobotImport,
+    report: Report,
+    progress: Progress,
 ) -> Store:
     """One store, whose frames show one camera or tiles of several."""
     episodes = folder.episodes(cameras)

@@ -17,14 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core import SILENT, Progress, UserError, disk_errors, lock_folder, write_json
+from otflam.core import SILENT, Progress, UserError, disk_errors, lock_folder
 from otflam.data.formats.format import LOG, Beside, Report
 from otflam.data.formats.lerobot import LeRobotExport
-from otflam.data.formats.lerobot.features import COUNTED, Out, features_of, rate_of, tasks_of
-from otflam.data.formats.lerobot.files import Files, Tables, as_cells, write_tasks
+from otflam.data.formats.lerobot.features import COUNTED, Out, features_of, measure, rate_of, tasks_of
+from otflam.data.formats.lerobot.files import (
+    CAMERA,
+    DATA,
+    EPISODES,
+    FILMS,
+    Files,
+    Tables,
+    as_cells,
+    as_pictures,
+    write_meta,
+)
 from otflam.data.formats.lerobot.films import CODECS, Film, png
-from otflam.data.formats.lerobot.layout import CAMERAS, DATA, EPISODES, FACTS, FILMS, INFO, STATS, TASKS, VERSION, pa
-from otflam.data.formats.lerobot.stats import Stats, of_all, of_frames, of_numbers
 from otflam.data.store import Store
 
 BLOCK = 256
@@ -84,13 +92,13 @@ class Writer:
     features: dict[str, Out]
     fps: Fraction
     tasks: list[str] = field(default_factory=list)
-    stats: dict[str, list[Stats]] = field(default_factory=dict)
+    stats: dict[str, list[Mapping[str, np.ndarray]]] = field(default_factory=dict)
     frames: int = 0
     episodes: int = 0
 
     def __post_init__(self) -> None:
         options, camera = self.options, self.store.meta.get("camera")
-        told = camera if isinstance(camera, str) and self.store.meta.get("kind") == "lerobot" else f"{CAMERAS}main"
+        told = camera if isinstance(camera, str) and self.store.meta.get("kind") == "lerobot" else CAMERA
         self.camera = told if options.camera is None else options.camera
         if "/" in self.camera or self.camera in (self.features.keys() | COUNTED.keys()):
             raise UserError(f"--camera {self.camera}", "choose another name, such as observation.images.top")
@@ -149,13 +157,11 @@ class Writer:
             "dataset_to_index": self.frames + length,
         }
         if self.codec is None:
-            pictures = [{"bytes": png(frame), "path": f"frame-{place:06d}.png"} for place, frame in enumerate(frames)]
-            cells[self.camera] = pa.array(pictures, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+            cells[self.camera] = as_pictures([png(frame) for frame in frames])
         else:
             about |= {f"videos/{self.camera}/{name}": value for name, value in self.append(frames).items()}
-        about |= {f"data/{name}": value for name, value in self.data.write(pa.table(cells)).items()}
-        found = {key: of_numbers(values) for key, values in rows.items()} | {self.camera: of_frames(frames)}
-        for key, stats in found.items():
+        about |= {f"data/{name}": value for name, value in self.data.write(cells).items()}
+        for key, stats in measure(rows, self.camera, frames).items():
             self.stats.setdefault(key, []).append(stats)
             about |= {f"stats/{key}/{name}": value.tolist() for name, value in stats.items()}
         self.episodes, self.frames = number + 1, self.frames + length
@@ -180,49 +186,34 @@ class Writer:
     def tell(self, rows: list[dict[str, Any]]) -> None:
         """Write rows of meta/episodes, which say in which file they are themselves."""
         if rows:
-            table = pa.Table.from_pylist(rows)
-            for name, value in self.about.place(len(rows)).items():
-                table = table.append_column(f"meta/episodes/{name}", pa.array([value] * len(rows)))
-            self.about.write(table)
+            place = {f"meta/episodes/{name}": value for name, value in self.about.place(len(rows)).items()}
+            self.about.write({key: [(row | place)[key] for row in rows] for key in rows[0] | place})
 
     def finish(self) -> None:
-        """What is known only at the end."""
-        write_tasks(self.folder / TASKS, self.tasks)
-        write_json(self.folder / STATS, {key: of_all(parts) for key, parts in self.stats.items()})
-        facts = {name: self.store.meta[name] for name in ("action_choices",) if name in self.store.meta}
-        if facts and self.options.action == "recorded":
-            write_json(self.folder / FACTS, facts)
+        """Write what is known only at the end."""
         height, width, _ = self.store.columns["frames"].shape
         seen: dict[str, Any] = {"dtype": "image" if self.codec is None else "video", "shape": [height, width, 3]}
         seen["names"] = ["height", "width", "channels"]
         fps = int(self.fps) if self.fps.denominator == 1 else float(self.fps)
         if self.codec is not None:
-            film: dict[str, Any] = {
-                "height": height,
-                "width": width,
-                "codec": self.codec.told,
-                "pix_fmt": self.codec.shown,
-            }
-            film |= {"is_depth_map": False, "fps": fps, "channels": 3}
+            film: dict[str, Any] = {"height": height, "width": width, "fps": fps, "channels": 3, "is_depth_map": False}
+            film |= {"codec": self.codec.told, "pix_fmt": self.codec.shown}
             seen["info"] = {**{f"video.{name}": value for name, value in film.items()}, "has_audio": False}
         numbers = {key: feature.declare() for key, feature in self.features.items()}
         counted = {key: {"dtype": dtype, "shape": [1], "names": None} for key, dtype in COUNTED.items()}
-        robot = self.options.robot or self.store.meta.get("robot")
-        write_json(
-            self.folder / INFO,
-            {
-                "codebase_version": VERSION,
-                "robot_type": robot if isinstance(robot, str) else None,
-                "total_episodes": self.episodes,
-                "total_frames": self.frames,
-                "total_tasks": len(self.tasks),
-                "chunks_size": self.options.files_per_chunk,
-                "data_files_size_in_mb": self.options.data_mb,
-                "video_files_size_in_mb": self.options.video_mb,
-                "fps": fps,
-                "splits": {"train": f"0:{self.episodes}"},
-                "data_path": DATA,
-                "video_path": None if self.codec is None else FILMS,
-                "features": {self.camera: seen, **numbers, **counted},
-            },
-        )
+        robot, choices = self.options.robot or self.store.meta.get("robot"), self.store.meta.get("action_choices")
+        info = {
+            "robot_type": robot if isinstance(robot, str) else None,
+            "total_episodes": self.episodes,
+            "total_frames": self.frames,
+            "total_tasks": len(self.tasks),
+            "chunks_size": self.options.files_per_chunk,
+            "data_files_size_in_mb": self.options.data_mb,
+            "video_files_size_in_mb": self.options.video_mb,
+            "fps": fps,
+            "splits": {"train": f"0:{self.episodes}"},
+            "video_path": None if self.codec is None else FILMS,
+            "features": {self.camera: seen, **numbers, **counted},
+        }
+        discrete = choices is not None and self.options.action == "recorded"
+        write_meta(self.folder, info, self.tasks, self.stats, {"action_choices": choices} if discrete else {})
