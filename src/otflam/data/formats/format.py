@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 Report = Callable[[str], None]
 """Hears of what a user should know, a line at a time."""
 GROUP = "otflam.formats"
-BUILT_IN = ("videos", "laom", "lerobot")
+BUILT_IN = ("videos", "lerobot", "stable_worldmodel", "minari", "laom")
 """Folders beside this file; their order is that of the help."""
 
 
