@@ -42,8 +42,10 @@ def import_lerobot(
         report(f"left out, for they are no numbers that a data set holds: {', '.join(folder.left_out)}")
     if options.views == "tiled" or len(cameras) == 1:
         return import_views(folder, cameras, out, options, report, progress)
-    parts = [(camera, out / re.sub(r"[^A-Za-z0-9_-]", "-", short_name(camera))) for camera in cameras]
-    return [import_views(folder, [camera], part, options, report, progress) for camera, part in parts]
+    plain = len({short_name(camera) for camera in cameras}) == len(cameras)
+    names = [re.sub(r"[^A-Za-z0-9_-]", "-", short_name(camera) if plain else camera) for camera in cameras]
+    parts = zip(cameras, names, strict=True)
+    return [import_views(folder, [camera], out / name, options, report, progress) for camera, name in parts]
 
 
 def short_name(camera: str) -> str:
