@@ -47,6 +47,10 @@ def test_every_option_is_documented(name: str, capsys: pytest.CaptureFixture[str
         assert words[:40] in text, f"{name}: {words!r} is not in its help"
 
 
+PATHS = ("source", "data", "out")
+"""What the commands of formats read and write, with the words of their declarations."""
+
+
 def _fields(kind: type) -> list[str]:
     """The help of the fields of a command and its configurations: under them in the source, or in their type."""
     import ast
@@ -62,8 +66,10 @@ def _fields(kind: type) -> list[str]:
         for name in typed
     }
     if kind.__name__ not in vars(sys.modules[kind.__module__]):  # made from a method's declaration
-        assert {"model"} <= set(kind.__annotations__) <= {"model", "tokenizer", "low"}
-        return [*found, *_fields(hints["model"]), *(text for name in kind.__annotations__ for text in helps[name])]
+        made = set(kind.__annotations__)
+        assert {"model"} <= made <= {"model", "tokenizer", "low"} or {"options"} <= made <= {"options", *PATHS}
+        parts = [part for name in made & {"model", "options"} for part in _fields(hints[name])]
+        return [*found, *parts, *(text for name in kind.__annotations__ for text in helps[name])]
     tree = ast.parse(inspect.getsource(kind)).body[0]
     assert isinstance(tree, ast.ClassDef)
     for node, after in zip(tree.body, tree.body[1:], strict=False):

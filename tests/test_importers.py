@@ -16,10 +16,10 @@ from PIL import Image
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
 from otflam.data.decoding import UnusableVideoError, decode_video, fit_square, natural_key
-from otflam.data.laom import export_laom, import_laom
+from otflam.data.formats.laom.trajectories import export_laom, import_laom
+from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
-from otflam.data.videos import import_videos
 from otflam.data.writing import StoreWriter
 
 SIZE = 16
@@ -370,7 +370,7 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
         return decode_video(path, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("otflam.data.videos.decode_video", stop)
+        patch.setattr("otflam.data.formats.videos.sources.decode_video", stop)
         import_videos(folder, tmp_path / "out", config)
     assert (tmp_path / "out/parts.jsonl").read_text().count("digests") == 2
     with pytest.raises(UserError, match="fit differ"):
@@ -382,7 +382,7 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
 
     decoded: list[str] = []
     monkeypatch.setattr(
-        "otflam.data.videos.decode_video",
+        "otflam.data.formats.videos.sources.decode_video",
         lambda path, *rest: (decoded.append(path.name), decode_video(path, *rest))[1],
     )
     store, _ = importing(folder, tmp_path / "out")

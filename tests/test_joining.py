@@ -14,8 +14,8 @@ from otflam.core.errors import UserError
 from otflam.core.pool import Launcher
 from otflam.data.collect import collect_shards
 from otflam.data.derived import ELSEWHERE, derive, derived_folder, describe_rows
+from otflam.data.formats.laom.trajectories import export_laom
 from otflam.data.joining import cut, join_stores
-from otflam.data.laom import export_laom
 from otflam.data.options import Collection
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter

@@ -1,5 +1,13 @@
-from otflam.core import Column as Column
-from otflam.data import Clips as Clips, Store as Store
+from otflam.core import Column as Column, UserError as UserError
+from otflam.data import (
+    Clips as Clips,
+    Format as Format,
+    Store as Store,
+    StoreWriter as StoreWriter,
+    export_data as export_data,
+    import_data as import_data,
+    register_format as register_format,
+)
 from otflam.envs import (
     Actions as Actions,
     Facts as Facts,
@@ -13,6 +21,7 @@ from otflam.lam import (
     LatentActionModel as LatentActionModel,
     Method as Method,
     Size as Size,
+    label_data as label_data,
     register_method as register_method,
     train_on_dataset as train_on_dataset,
 )

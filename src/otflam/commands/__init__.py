@@ -13,12 +13,10 @@ from otflam.commands.data import (
     DataMNIST,
     DataRender,
     DataTextures,
-    ExportLAOM,
-    ImportLAOM,
-    ImportVideos,
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
+from otflam.commands.formats import format_commands
 from otflam.commands.hub import HubPull, HubPush
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
@@ -28,7 +26,7 @@ from otflam.commands.tools import GL, Bench, Campaign, Demo, Reproduce
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
-TRAININGS = training_commands()
+TRAININGS, FORMATS = training_commands(), format_commands()
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
     "reproduce": Reproduce,
@@ -38,9 +36,7 @@ COMMANDS: dict[str, type[Command]] = {
     "data check": DataCheck,
     "data render": DataRender,
     "data masks": DataMasks,
-    "data import videos": ImportVideos,
-    "data import laom": ImportLAOM,
-    "data export laom": ExportLAOM,
+    **FORMATS,
     "data mnist": DataMNIST,
     "data textures": DataTextures,
     "data compress": DataCompress,
@@ -76,8 +72,8 @@ COMMANDS: dict[str, type[Command]] = {
 }
 
 CONTINUING = {
-    *("demo", "reproduce", "collect", "data render", "data import videos", "data import laom", "data mnist"),
-    *("data textures", "data compress"),
+    *("demo", "reproduce", "collect", "data render", "data mnist", "data textures", "data compress"),
+    *(name for name in FORMATS if name.startswith("data import")),
     *("tokenizer train", "tokenizer train-frames", "tokenizer encode", "dino encode", "expert train", "hub pull"),
     *(*TRAININGS, "lam label", "policy train", "policy reference"),
 }

@@ -1,4 +1,4 @@
-"""Commands that make data sets, look into them and convert them."""
+"""Commands that make data sets and look into them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tyro
 
 from otflam.commands.base import DataSet, NewData, Sharding, Sizes, Workers, describe, required
 from otflam.core import READ_ONLY, default_workers
-from otflam.data import Collection, MovingMNIST, MovingTextures, VideoImport
+from otflam.data import Collection, MovingMNIST, MovingTextures
 from otflam.envs import Difficulty, Follow, Quality, RivalColour, Split
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -157,57 +157,6 @@ class DataMasks:
         with ProgressBar(f"masks {self.data}", "episodes") as bar:
             column = make_masks(store, self.workers, self.episodes, bar)
         say(f"{column.path / f'{MASKS}.npy'}: {describe_rows(store, column)}")
-
-
-@dataclass(frozen=True)
-class ImportVideos:
-    """Turn your own video files or frame folders into a data set."""
-
-    source: tyro.conf.Positional[Path]
-    """A folder of videos or of image folders, or one video file."""
-    out: NewData
-    options: VideoImport = field(default_factory=VideoImport)
-
-    def run(self) -> None:
-        from otflam.data import import_videos
-
-        with ProgressBar(f"import {self.source}", "bytes") as bar:
-            store = import_videos(self.source, self.out, self.options, bar.note, bar)
-        describe(store)
-        for entry in store.meta["skipped"]:
-            say(f"skipped {entry['source']}: {entry['reason']}")
-
-
-@dataclass(frozen=True)
-class ImportLAOM:
-    """Turn a LAOM HDF5 file into a data set."""
-
-    file: tyro.conf.Positional[Path]
-    """The .hdf5 file."""
-    out: NewData
-
-    def run(self) -> None:
-        from otflam.data import import_laom
-
-        with ProgressBar(f"import {self.file}", "episodes") as bar:
-            store = import_laom(self.file, self.out, bar)
-        describe(store)
-
-
-@dataclass(frozen=True)
-class ExportLAOM:
-    """Write a data set as a LAOM HDF5 file."""
-
-    data: tyro.conf.Positional[Path]
-    """The data set; it needs frames, states and actions."""
-    out: Path
-    """The .hdf5 file to write."""
-
-    def run(self) -> None:
-        from otflam.data import Store, export_laom
-
-        export_laom(Store(self.data), self.out)
-        say(f"wrote {self.out}")
 
 
 @dataclass(frozen=True)

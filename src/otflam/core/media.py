@@ -54,7 +54,7 @@ def video_stream(container: InputContainer) -> VideoStream | None:
     return stream
 
 
-def open_image(path: Path) -> Image.Image:
+def open_image(path: Path | io.BytesIO) -> Image.Image:
     """Open an image, whose pixels are not decoded yet."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tags that nobody needs, and of a size that is judged below

@@ -31,7 +31,15 @@ from otflam.data.derived import (
     find_derived as find_derived,
     known_rows as known_rows,
 )
-from otflam.data.laom import export_laom as export_laom, import_laom as import_laom
+from otflam.data.formats.format import (
+    FORMATS as FORMATS,
+    Beside as Beside,
+    Format as Format,
+    export_data as export_data,
+    import_data as import_data,
+    register_format as register_format,
+)
+from otflam.data.formats.laom.trajectories import export_laom as export_laom
 from otflam.data.masks import (
     BODIES as BODIES,
     MASKS as MASKS,
@@ -49,5 +57,4 @@ from otflam.data.options import (
 )
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
 from otflam.data.textures import make_moving_textures as make_moving_textures
-from otflam.data.videos import import_videos as import_videos
 from otflam.data.writing import StoreWriter as StoreWriter

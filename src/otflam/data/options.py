@@ -43,6 +43,16 @@ class VideoImport:
 
 
 @dataclass(frozen=True)
+class HDF5Import:
+    frames: str | None = None
+    """Name of the pictures; by default the only ones."""
+    size: int | None = None
+    """Height and width of the stored frames; by default as they are, if they are square."""
+    fit: Literal["crop", "pad"] = "crop"
+    """Make frames square by cutting the longer side at its centre, or by adding black bars."""
+
+
+@dataclass(frozen=True)
 class MovingMNIST:
     split: Literal["train", "transfer"] = "train"
     """Digits 0-4 of MNIST's training images, or digits 5-9 of its test images: new classes and new writers."""

@@ -24,6 +24,7 @@ from otflam.lam.label import (
     export_latents as export_latents,
     has_base as has_base,
     label_base as label_base,
+    label_data as label_data,
     label_store as label_store,
 )
 from otflam.lam.labels import (

@@ -17,7 +17,7 @@ from einops import rearrange
 from torch import Tensor
 
 from otflam.core import SILENT, Batch, Progress, UserError, read_release, release_hash, replacing, stable_hash
-from otflam.data import Clips, Column, Store, derive, find_derived, known_rows
+from otflam.data import Beside, Clips, Column, Store, derive, find_derived, known_rows
 from otflam.lam.build import LAM_KIND, load_lam
 from otflam.lam.features import FEATURES, Backbone
 from otflam.lam.method import find_method
@@ -115,6 +115,18 @@ def derive_with(
         return model.each_transition(prepared(), width, store, index, columns | known)
 
     return derive(store, name, key, Column("float32", (width,)), episode, progress.part(name), episodes)
+
+
+def label_data(
+    store: Store,
+    folder: str | Path,
+    backbone: Backbone | None = None,
+    progress: Progress = SILENT,
+    device: torch.device = CPU,
+) -> Beside:
+    """The latent actions of a whole data set, as exports want them."""
+    latents = label_store(store, Path(folder), backbone, None, progress, device=device)
+    return Beside(latents, LATENTS, ahead=load_lam(Path(folder), backbone)[0].offsets[-1])
 
 
 def export_latents(

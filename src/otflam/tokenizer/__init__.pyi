@@ -11,6 +11,7 @@ from otflam.tokenizer.build import (
     Seen as Seen,
     build_tokenizer as build_tokenizer,
     collapse_warning as collapse_warning,
+    encode_data as encode_data,
     encode_frames as encode_frames,
     encode_store as encode_store,
     encode_with as encode_with,

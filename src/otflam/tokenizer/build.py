@@ -29,7 +29,7 @@ from otflam.core import (
     to_json,
     train_into,
 )
-from otflam.data import Clips, Column, Store, derive
+from otflam.data import Beside, Clips, Column, Store, derive
 from otflam.motion import motion_of_sequence
 from otflam.tokenizer.config import FrameTokenizerConfig, TokenizerConfig
 from otflam.tokenizer.frames import FrameTokenizer
@@ -181,6 +181,12 @@ def encode_store(
     clip with the tokenizer's offsets ever reads them.
     """
     return encode_with(store, load_tokenizer(folder), release_hash(folder), progress, episodes)
+
+
+def encode_data(store: Store, folder: str | Path, progress: Progress = SILENT) -> Beside:
+    """The codes of a whole data set, as exports want them."""
+    codes, offsets = encode_store(store, Path(folder), progress), load_tokenizer(Path(folder)).config.motion.offsets
+    return Beside(codes, CODES, behind=-offsets[0], ahead=offsets[-1])
 
 
 def encode_with(

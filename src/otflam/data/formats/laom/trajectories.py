@@ -1,37 +1,33 @@
-"""LAOM's HDF5 files, in and out: a group "0", "1", … for each trajectory, with arrays obs, states and actions.
-
-h5py comes with `otflam[hdf5]` and is imported only when a file is touched.
-"""
+"""LAOM's HDF5 files, in and out: a group "0", "1", … for each trajectory, with arrays obs, states and actions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, replacing, versions
+from otflam.data.formats.format import Beside, Report
+from otflam.data.formats.hdf5 import MAX_BYTES, load_h5py, reading
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store
 
 ARRAYS = {"obs": ("frames", "uint8", 4), "actions": ("actions", "float32", 2), "states": ("states", "float32", 2)}
 """Our column, the element type and the number of axes of each array of a trajectory."""
 LOW, HIGH = -1.0, 1.0
-MAX_BYTES = 1 << 32
-"""Bytes of one array: a trajectory is read whole."""
 
 
 def import_laom(file: Path, out: Path, progress: Progress = SILENT) -> Store:
     """Copy a LAOM file into a store, one trajectory at a time; run again to continue an interrupted import."""
     if not file.is_file():
         raise UserError(f"{file} does not exist", "give a LAOM .hdf5 file")
-    with _reading(file):
-        root = _h5py().File(file, "r")
+    with reading(file):
+        root = load_h5py().File(file, "r")
     with root:
-        with _reading(file):
+        with reading(file):
             groups = _groups(root, file)
             columns = _columns(groups, file)
             facts = _root_facts(root, columns["frames"], file)
@@ -47,7 +43,7 @@ def import_laom(file: Path, out: Path, progress: Progress = SILENT) -> Store:
         progress.part(f"import {file}")
         for index, group in enumerate(groups):
             if index not in done:
-                with _reading(file):
+                with reading(file):
                     rows, info = _trajectory(group, file)
                 writer.append(index, rows, info)
             progress.reach(index + 1, len(groups))
@@ -61,7 +57,7 @@ def import_laom(file: Path, out: Path, progress: Progress = SILENT) -> Store:
 
 def export_laom(store: Store, out: Path) -> None:
     """Write a store's frames, states and actions as a LAOM file, with its root attributes as far as they are known."""
-    h5py = _h5py()
+    h5py = load_h5py()
     for column, dtype, axes in ARRAYS.values():
         store[column]  # a missing one is named
         spec = store.columns[column]
@@ -81,21 +77,21 @@ def export_laom(store: Store, out: Path) -> None:
                 group.attrs["traj_return"] = episode["return"]
 
 
-def _h5py() -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise UserError("LAOM files need h5py, which is not installed", "pip install 'otflam[hdf5]'") from None
-    return h5py
+def read_laom(source: Path, out: Path, options: Any, report: Report, progress: Progress) -> Store:
+    """As the registry of formats calls it."""
+    return import_laom(source, out, progress)
 
 
-@contextmanager
-def _reading(file: Path) -> Generator[None]:
-    """Turn what h5py raises over a damaged file into one clear line."""
-    try:
-        yield
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise UserError(f"{file} is not a readable HDF5 file ({error})", "download or copy it again") from None
+def write_laom(
+    store: Store,
+    out: Path,
+    options: Any,
+    beside: Mapping[str, Beside],
+    report: Report,
+    progress: Progress,
+) -> None:
+    """As the registry of formats calls it."""
+    export_laom(store, out)
 
 
 def _groups(root: Any, file: Path) -> list[Any]:
@@ -129,7 +125,7 @@ def _array(group: Any, name: str, dtype: str, axes: int, where: str) -> Any:
     if name not in group:
         raise UserError(f"{where} has no {name!r}", f"LAOM's have {', '.join(ARRAYS)}")
     array, expected = group[name], f"{dtype}[t, h, w, 3]" if name == "obs" else f"{dtype}[t, n]"
-    if not isinstance(array, _h5py().Dataset) or array.shape is None:
+    if not isinstance(array, load_h5py().Dataset) or array.shape is None:
         raise UserError(f"{where}: {name} is no array", f"expected {expected}")
     if array.dtype != dtype or array.ndim != axes or (name == "obs" and array.shape[-1] != 3) or 0 in array.shape:
         raise UserError(f"{where}: {name} is {array.dtype}{list(array.shape)}", f"expected {expected}")

@@ -21,16 +21,12 @@ from typing import Any
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, read_arrays, to_json, versions
-from otflam.data.decoding import IMAGES, UnusableVideoError, decode_video, list_images, natural_key
+from otflam.data.decoding import IMAGES, LOSSY_NOTE, UnusableVideoError, decode_video, list_images, natural_key
 from otflam.data.options import VideoImport
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
 
 LOG = logging.getLogger(__name__)
-LOSSY_NOTE = (
-    "lossy compression disturbs motion (H.264 at crf 18 changes gradient differences by about half); "
-    "keep lossless sources if you can, e.g. libx264rgb at crf 0 or PNG frames"
-)
 Labels = tuple[np.ndarray, np.ndarray]
 """Numbers of the labelled frames int64 [n], and their actions float32 [n, a]."""
 
