@@ -226,7 +226,7 @@ def test_the_explorer_is_reached_by_keys(opened: webdriver.Chrome, width: int) -
 def test_films_can_be_stopped_and_figures_enlarged(opened: webdriver.Chrome) -> None:
     """Who wants nothing to move sees a still picture first, and all can choose."""
     image, button = (opened.find_element(By.CSS_SELECTOR, f"header .film {each}") for each in ("img", ".pause"))
-    source = "return arguments[0].currentSrc"
+    source = "return arguments[0].src"
     still = opened.execute_script(source, image)
     assert button.get_attribute("aria-label") == "Play the film"
     button.click()

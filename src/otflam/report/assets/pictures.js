@@ -1,23 +1,21 @@
 // Films that can be stopped, and figures that can be enlarged where a window is narrow.
 (() => {
+  const BEGIN_MS = 600;
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   for (const film of document.querySelectorAll(".film")) {
-    const [picture, button] = [film.querySelector("picture"), film.querySelector(".pause")];
-    const [image, source] = [picture.querySelector("img"), picture.querySelector("source")];
-    const [moving, still] = [image.src, source.srcset];
+    const [image, button] = [film.querySelector("img"), film.querySelector(".pause")];
+    const [moving, still] = [image.dataset.film, image.src];
     const show = (runs) => {
-      source.remove(); // from now on the button decides
-      const wanted = runs ? moving : still;
-      if (image.src !== wanted) image.src = wanted;
-      tell(runs);
-    };
-    const tell = (runs) => {
+      if (image.src !== (runs ? moving : still)) image.src = runs ? moving : still;
       button.setAttribute("aria-label", runs ? "Pause the film" : "Play the film");
       button.setAttribute("aria-pressed", String(!runs));
     };
-    tell(!calm.matches);
+    show(false);
     button.hidden = false;
     button.addEventListener("click", () => show(button.getAttribute("aria-pressed") === "true"));
+    // The first picture is there at once; films begin when it has been seen and everything else is there.
+    const begin = () => button.getAttribute("aria-pressed") === "true" && show(true);
+    if (!calm.matches) addEventListener("load", () => setTimeout(begin, BEGIN_MS));
   }
   for (const button of document.querySelectorAll(".larger")) {
     button.addEventListener("click", () => {
