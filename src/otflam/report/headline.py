@@ -23,6 +23,7 @@ from otflam.evaluate import (
     estimate,
     group,
     main_budget,
+    named,
     read_records,
     starts_of,
     task_of,
@@ -162,7 +163,8 @@ def make_chart(records: Path, preset: str) -> Chart | None:
     worlds, methods = sorted({task for _, task in groups}), sorted({name for name, _ in groups}, key=rank_of)
     if len(methods) < 2:
         return None
-    rows = [(name, colour_of(name), [bar_of(groups.get((name, world))) for world in worlds]) for name in methods]
+    names = {record["method"]: named(record) for record in here}
+    rows = [(names[each], colour_of(each), [bar_of(groups.get((each, world))) for world in worlds]) for each in methods]
     seeds = max(map(len, groups.values()))
     caption = (
         f"With distractors and {labels} labelled episode{'s'[: labels != 1]}, % of the way from doing nothing (0) to "
