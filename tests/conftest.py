@@ -18,14 +18,21 @@ from hypothesis import settings
 from selenium import webdriver
 
 import otflam.envs  # noqa: F401 - chooses the GL backend before a test imports MuJoCo
+from otflam.core.config import Hardware
 from otflam.data.collect import collect_episodes
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
+from otflam.lam.train import train_lam
 from otflam.presets import get_preset
+from otflam.report.page import make_page
+from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 settings.register_profile("otflam", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("otflam")
 torch.set_num_threads(1)
+RECORDS = Path(__file__).parents[1] / "results" / "records"
+DATA_NAME = "squares & <b>"
+"""A data set whose name must be escaped."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -121,3 +128,30 @@ def chromium() -> Iterator[webdriver.Chrome]:
     chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
     yield chrome
     chrome.quit()
+
+
+@pytest.fixture(scope="session")
+def runs(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a data set, four latent action models on it, and some records."""
+    tiny = get_preset("tiny")
+    root, beside, cpu = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("beside"), Hardware(accelerator="cpu")
+    store = square_frames(root / "data" / DATA_NAME)
+    train_tokenizer(store, [0, 1], tiny.tokenizer, tiny.tokenizer_training, cpu, root / "otf")
+    train_frame_tokenizer(store, [0, 1], tiny.frame_tokenizer, tiny.frame_training, cpu, beside / "frames")
+    folders = {"lapo-64": beside} | dict.fromkeys(("otf-lam-pixel", "lapo-256", "flam-4", "hilam"), root / "lams")
+    bases = {"otf-lam-pixel": root / "otf", "flam-4": beside / "frames", "hilam": beside / "lapo-64"}
+    for method, folder in folders.items():
+        settings = tiny.lam[method], tiny.lam_training[method]
+        train_lam(method, store, ([0, 1], [2, 3]), *settings, cpu, folder / method, bases.get(method))
+    (root / "records").mkdir()
+    for path in [*RECORDS.glob("lam-*-cheetah-run-noisy-laptop-seed0.json"), *RECORDS.glob("transfer-*-seed0.json")]:
+        shutil.copy(path, root / "records")
+    return root
+
+
+@pytest.fixture(scope="session")
+def page(runs: Path) -> Path:
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
+    made = make_page(runs, runs / "records", "laptop", runs.with_name("page"))
+    assert before == {path: path.stat().st_mtime_ns for path in runs.rglob("*")}  # nothing is written into the runs
+    return made

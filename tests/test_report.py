@@ -1,68 +1,33 @@
-"""The report: what is in it, that it needs nothing else, and that it works in a real browser."""
+"""The report: what is in it, that it needs nothing else, and what it shows where there is little."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from selenium import webdriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from otflam.commands.report import Report
-from otflam.core.config import Hardware
 from otflam.core.errors import UserError
-from otflam.core.progress import Progress
+from otflam.core.progress import SILENT, Progress
 from otflam.data.store import Store
 from otflam.experiments.studies import STUDIES
-from otflam.lam.train import train_lam
 from otflam.presets import get_preset
+from otflam.report.example import NAME as NAME_OF_EXAMPLE
 from otflam.report.explorer import make_explorer
-from otflam.report.page import as_json, make_page
+from otflam.report.page import make_page
 from otflam.report.runs import find_runs
 from otflam.report.tables import TABLES
 from otflam.report.verdicts import Verdict
-from otflam.tokenizer.build import train_frame_tokenizer, train_tokenizer
 
 TINY = get_preset("tiny")
 RECORDS = Path(__file__).parents[1] / "results" / "records"
 NAME = "squares & <b>"
 """A data set whose name must be escaped."""
 EVIL = "<script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def runs(square_frames: Callable[[Path], Store], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a data set, four latent action models on it, and some records."""
-    root, beside, cpu = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("beside"), Hardware(accelerator="cpu")
-    store = square_frames(root / "data" / NAME)
-    train_tokenizer(store, [0, 1], TINY.tokenizer, TINY.tokenizer_training, cpu, root / "otf")
-    train_frame_tokenizer(store, [0, 1], TINY.frame_tokenizer, TINY.frame_training, cpu, beside / "frames")
-    folders = {"lapo-64": beside} | dict.fromkeys(("otf-lam-pixel", "lapo-256", "flam-4", "hilam"), root / "lams")
-    bases = {"otf-lam-pixel": root / "otf", "flam-4": beside / "frames", "hilam": beside / "lapo-64"}
-    for method, folder in folders.items():
-        settings = TINY.lam[method], TINY.lam_training[method]
-        train_lam(method, store, ([0, 1], [2, 3]), *settings, cpu, folder / method, bases.get(method))
-    (root / "records").mkdir()
-    for path in [*RECORDS.glob("lam-*-cheetah-run-noisy-laptop-seed0.json"), *RECORDS.glob("transfer-*-seed0.json")]:
-        shutil.copy(path, root / "records")
-    return root
-
-
-@pytest.fixture(scope="module")
-def page(runs: Path) -> Path:
-    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
-    made = make_page(runs, runs / "records", "laptop", runs.with_name("page"))
-    assert before == {path: path.stat().st_mtime_ns for path in runs.rglob("*")}  # nothing is written into the runs
-    return made
 
 
 def test_the_page_holds_everything_it_shows(page: Path) -> None:
@@ -84,7 +49,7 @@ def test_what_is_in_the_page(page: Path) -> None:
     assert "Monolithic minus OTF, paired by seed" in text and "which calls the rise a drop" in text
     assert "What do agents earn" not in text  # tables without rows are left out
     assert {table.study for table in TABLES.values()} <= STUDIES.keys()  # commands that exist
-    inside = re.findall(r'id="figure-inside-\d">\s*<div class="paper"[^>]*><img src="data:image/webp', text)
+    inside = re.findall(r'id="figure-inside-\d">\s*<div class="paper"[^>]*>\s*<img src="data:image/webp', text)
     assert len(inside) == 2 and "flam-4 on squares &amp; &lt;b&gt;: frames of" in text and "hilam on squares" in text
     assert re.search(r'class="pill (holds|fails|open|unmeasured)"', text)
 
@@ -94,7 +59,7 @@ def test_text_is_escaped(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert data and json.loads(data[1])[0]["name"] == NAME and "<" not in data[1]
     record = json.loads((RECORDS / "lam-lapo-256-cheetah-run-noisy-laptop-seed0.json").read_text())
     (tmp_path / "evil.json").write_text(json.dumps(record | {"method": EVIL}))
-    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, size: [])
+    monkeypatch.setattr("otflam.report.evidence.sketch_figures", lambda records, size: [])
     evil = Verdict(EVIL, EVIL, EVIL, "open", EVIL)
     monkeypatch.setattr("otflam.report.page.verdicts_by_topic", lambda *_: {EVIL: [evil]})
     text = make_page(None, tmp_path, "laptop", tmp_path / "out").read_text(encoding="utf-8")
@@ -117,10 +82,10 @@ def test_the_command(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_explorer_shows_held_out_frames_as_they_are(runs: Path) -> None:
-    shown = make_explorer(runs)
-    assert [each.name for each in shown] == [NAME]
-    episode = shown[0].episodes[0]
-    assert [each.number for each in shown[0].episodes] == [2, 3] and episode.held_out
+    (_, shown), *others = make_explorer(find_runs(runs, SILENT))
+    episode = shown.episodes[0]
+    assert shown.name == NAME and others == []
+    assert [each.number for each in shown.episodes] == [2, 3] and episode.held_out
     assert [each.method for each in episode.predictions] == ["otf-lam-pixel", "lapo-256"]
     frames = Store(runs / "data" / NAME).episode(2, "frames").astype(float) / 255
     for stride, copied in episode.copied.items():
@@ -151,147 +116,29 @@ def test_models_that_cannot_be_shown(runs: Path, tmp_path: Path) -> None:
     assert len(told) == 1 and told[0].startswith("left out broken: ")
 
 
-@pytest.fixture
-def opened(chromium: webdriver.Chrome, page: Path) -> Iterator[webdriver.Chrome]:
-    """The page in a browser; nothing may be said on its console."""
-    look(chromium, 1280, 900)
-    chromium.get(page.as_uri())
-    WebDriverWait(chromium, 10).until(lambda chrome: chrome.find_element(By.ID, "desk").get_attribute("data-shown"))
-    yield chromium
-    assert chromium.get_log("browser") == []
+def test_records_alone_show_the_example(runs: Path, tmp_path: Path) -> None:
+    text = make_page(None, runs / "records", "laptop", tmp_path).read_text(encoding="utf-8")
+    data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    (shown,) = json.loads(data[1])
+    assert shown["name"] == NAME_OF_EXAMPLE and shown["episodes"][0]["count"] > 60
+    assert 'id="figure-first-film"' in text and "the example that comes with the package" in text
+    order = [text.index(f'<section id="{name}"') for name in ("explorer", "claims", "evidence", "about")]
+    assert text.index("<h1>") < text.index('id="figure-first-film"') < order[0] and order == sorted(order)
 
 
-def look(chrome: webdriver.Chrome, width: int, height: int, scheme: str = "light", mobile: bool = False) -> None:
-    """Choose the size of the window and the colours that its user prefers, who wants nothing to glide."""
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
-    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
-    features = [{"name": name, "value": value} for name, value in wishes.items()]
-    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+def test_what_the_size_of_a_demo_means(runs: Path, tmp_path: Path) -> None:
+    """No verdicts are counted where they mean nothing, and the page says so."""
+    for path in (runs / "records").glob("lam-*"):
+        (tmp_path / path.name).write_text(json.dumps(json.loads(path.read_text()) | {"preset": "demo", "digest": None}))
+    text = make_page(None, tmp_path, "demo", tmp_path / "out").read_text(encoding="utf-8")
+    assert "Made at demo size in minutes: it shows that everything runs" in text and "docs/results.md" in text
+    assert 'class="tally"' not in text and "Claims without records" not in text
+    claims = text[text.index('<section id="claims"') : text.index('<section id="evidence"')]
+    assert claims.index("<details") < claims.index('class="card verdict"')  # behind a fold
 
 
-def pixels(chrome: webdriver.Chrome, name: str) -> str:
-    return chrome.execute_script("return document.getElementById(arguments[0]).toDataURL()", name)
-
-
-def cells(chrome: webdriver.Chrome) -> list[WebElement]:
-    return chrome.find_elements(By.CSS_SELECTOR, "#grid [role=gridcell]")
-
-
-def test_time_moves(opened: webdriver.Chrome) -> None:
-    slider, first = opened.find_element(By.ID, "time"), pixels(opened, "frame")
-    assert opened.find_element(By.CSS_SELECTOR, "#set option").text == NAME
-    slider.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
-    second = pixels(opened, "frame")
-    assert second != first and slider.get_attribute("value") == "2"
-    ActionChains(opened).move_to_element(slider).click().perform()  # its middle
-    assert pixels(opened, "frame") not in (first, second) and int(slider.get_attribute("value") or 0) > 3
-    here = int(slider.get_attribute("value") or 0)
-    opened.find_element(By.ID, "frame").click()  # focus leaves the slider but stays in the explorer
-    ActionChains(opened).send_keys(Keys.ARROW_LEFT).perform()
-    assert int(slider.get_attribute("value") or 0) == here - 1
-    plain = pixels(opened, "frame")
-    opened.find_element(By.ID, "overlay").click()
-    assert pixels(opened, "frame") != plain
-
-
-def test_playing(opened: webdriver.Chrome) -> None:
-    button, slider = (opened.find_element(By.ID, name) for name in ("play", "time"))
-    button.click()
-    assert button.get_attribute("aria-label") == "Pause"
-    WebDriverWait(opened, 5).until(lambda chrome: int(slider.get_attribute("value") or 0) >= 3)
-    slider.send_keys(" ")
-    assert button.get_attribute("aria-label") == "Play"
-    stopped = slider.get_attribute("value")
-    assert opened.execute_async_script("setTimeout(arguments[0], 300)") is None
-    assert slider.get_attribute("value") == stopped
-
-
-def test_codes_are_explained(opened: webdriver.Chrome) -> None:
-    before, strip, found = pixels(opened, "frame"), pixels(opened, "strip"), cells(opened)
-    assert len(found) == TINY.tokenizer.grid**2
-    ActionChains(opened).move_to_element(found[100]).perform()
-    code = found[100].get_attribute("data-code")
-    same = [cell for cell in found if cell.get_attribute("data-code") == code]
-    assert len(opened.find_elements(By.CSS_SELECTOR, "#grid .lit")) == len(same) > 0
-    assert opened.find_element(By.ID, "code").text == f"Code {code}"
-    assert f"{len(same)} of {len(found)} in this frame" in opened.find_element(By.ID, "share").text
-    assert opened.find_elements(By.CSS_SELECTOR, "#effect canvas")
-    assert pixels(opened, "frame") != before and pixels(opened, "strip") != strip
-    ActionChains(opened).move_to_element(opened.find_element(By.ID, "explorer-title")).perform()
-    assert not opened.find_elements(By.CSS_SELECTOR, "#grid .lit") and pixels(opened, "frame") == before
-    # The same without a mouse: move, keep, let go.
-    opened.execute_script("arguments[0].focus()", found[0])
-    ActionChains(opened).send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER).perform()
-    place = TINY.tokenizer.grid + 1
-    assert opened.switch_to.active_element == found[place]
-    assert f"code {found[place].get_attribute('data-code')}" in (found[place].get_attribute("aria-label") or "")
-    assert opened.find_element(By.ID, "kept").is_displayed()
-    # Let go, it follows from frame to frame what moved last, here the mouse.
-    ActionChains(opened).send_keys(Keys.ESCAPE).move_to_element(found[100]).send_keys(".").perform()
-    assert opened.find_element(By.ID, "code").text == f"Code {found[100].get_attribute('data-code')}"
-    ActionChains(opened).send_keys(Keys.ESCAPE, ".").perform()
-    assert not opened.find_element(By.ID, "known").is_displayed()
-
-
-def test_data_sets_of_the_same_name(opened: webdriver.Chrome, page: Path, tmp_path: Path) -> None:
-    """The entry of a code is that of the data set in sight: the second, else the same, knows no patches."""
-    before, data, after = re.split(r'(?<=id="data">)(.*?)(?=</script>)', page.read_text(encoding="utf-8"), maxsplit=1)
-    one, two = (json.loads(data)[0] for _ in range(2))
-    two["atlas"]["known"] = [0] * len(two["colours"])
-    (tmp_path / "two.html").write_text(before + str(as_json([one, two])) + after, encoding="utf-8")
-    opened.get((tmp_path / "two.html").as_uri())
-    desk, patches, choice = (opened.find_element(By.ID, name) for name in ("desk", "patches", "set"))
-    for place in (0, 1):
-        Select(choice).select_by_index(place)
-        WebDriverWait(opened, 10).until(lambda chrome, shown=f"{place} 2": desk.get_attribute("data-shown") == shown)
-        ActionChains(opened).move_to_element(cells(opened)[100]).perform()
-        assert (patches.text == "none of those looked at") == (place == 1)
-
-
-def test_predictions_are_compared(opened: webdriver.Chrome) -> None:
-    shown = opened.find_element(By.ID, "cards").text
-    assert all(name in shown for name in ("true future", "no change", "otf-lam-pixel", "lapo-256"))
-    names = [figure.text.splitlines()[0] for figure in opened.find_elements(By.CSS_SELECTOR, "#cards figure")]
-    drawn = "return document.querySelectorAll('#cards canvas')[arguments[0]].toDataURL()"
-    before = opened.execute_script(drawn, names.index("lapo-256"))
-    opened.find_element(By.ID, "wrong").click()
-    assert opened.execute_script(drawn, names.index("lapo-256")) != before
-
-
-def test_tables_are_sorted_and_copied(opened: webdriver.Chrome) -> None:
-    def texts(table: WebElement, column: int) -> list[str]:
-        return [cell.text for cell in table.find_elements(By.CSS_SELECTOR, f"tbody td:nth-child({column})")]
-
-    def values() -> list[float]:
-        return [float(text.split(" ± ")[0]) for text in texts(table, column)]
-
-    opened.execute_script("for (const each of document.querySelectorAll('details.table')) each.open = true")
-    shown = opened.find_elements(By.CSS_SELECTOR, "details[open] table")
-    columns = ((table, column) for table in shown for column in range(3, 10))
-    number = re.compile(r"-?[\d.]+( ± .*)?")  # a column that has all its numbers
-    table, column = next(each for each in columns if (found := texts(*each)) and all(map(number.fullmatch, found)))
-
-    original, head = values(), table.find_element(By.CSS_SELECTOR, f"th:nth-child({column})")
-    head.find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
-    assert values() == sorted(original) and head.get_attribute("aria-sort") == "ascending"
-    head.find_element(By.TAG_NAME, "button").click()
-    assert values() == sorted(original, reverse=True)
-    head.find_element(By.TAG_NAME, "button").click()
-    assert values() == original
-    copy = opened.find_element(By.CSS_SELECTOR, "details[open] .copy")
-    copy.click()
-    WebDriverWait(opened, 3).until(lambda chrome: copy.text == "Copied")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_every_window(opened: webdriver.Chrome, width: int, scheme: str) -> None:
-    look(opened, width, 844, scheme, mobile=width < 500)
-    opened.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
-    room = opened.execute_script("return [document.documentElement.scrollWidth, document.body.scrollWidth]")
-    assert max(room) <= width
-    ground = opened.execute_script("return getComputedStyle(document.body).backgroundColor")
-    light = np.mean([int(number) for number in re.findall(r"\d+", ground)[:3]])
-    assert (light > 200) == (scheme == "light")
-    assert all(canvas.size["width"] > 60 for canvas in opened.find_elements(By.CSS_SELECTOR, "#stage .panel canvas"))
+def test_data_without_records_have_a_name_and_no_claims(runs: Path, tmp_path: Path) -> None:
+    text = make_page(runs, tmp_path, "laptop", tmp_path, title="My <videos>").read_text(encoding="utf-8")
+    assert "<title>My &lt;videos&gt; (otflam report)</title>" in text and "<h1>What moves in squares &amp;" in text
+    assert 'id="claims"' not in text and "Agent Ambiguity" not in text and 'id="figure-first-film"' in text

@@ -15,10 +15,10 @@ from otflam.report import say
 
 @dataclass(frozen=True)
 class Report:
-    """Make one page with all verdicts, figures, tables and an explorer of codes and predictions."""
+    """Make one page: the result, an explorer of codes and predictions, claims with verdicts, figures and tables."""
 
     runs: tyro.conf.Positional[Path]
-    """Folder with data sets and trained models, in any layout; without any the page has no explorer."""
+    """Folder with data sets, models and agents, in any layout; without any an example is explored."""
     out: Path = Path("report")
     """Folder for the page, index.html, which holds everything it shows."""
     records: Path | None = None

@@ -1,4 +1,5 @@
 from otflam.policy.agent import (
+    AGENT_KIND as AGENT_KIND,
     AGENT_VERSION as AGENT_VERSION,
     Agent as Agent,
     describe_agent as describe_agent,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +34,10 @@ from otflam.evaluate import (
     usual,
     values,
 )
+from otflam.report.consequences import Status, Verdict
 from otflam.report.figures_models import MIN_GAIN_PERCENT
 from otflam.report.published import TRANSFER
 
-Status = Literal["holds", "fails", "open", "unmeasured"]
 ROUNDING = 1e-9
 """Differences that are rounding."""
 DECODED = {-1: "clearly lower", 0: "undecided", 1: "clearly higher"}
@@ -57,21 +56,6 @@ CLAIMS: dict[str, str] = {
 DIFFERENCES = {2: "second differences", 1: "first differences"}
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What the records say of one claim."""
-
-    claim: str
-    ours: str
-    """What we measured, with intervals."""
-    paper: str
-    """What the paper prints, or a dash."""
-    status: Status
-    """`open`: measured, but the intervals do not decide; `unmeasured`: records are missing."""
-    how: str
-    """The rule that decided."""
-
-
 def side(gap: Estimate) -> int:
     """1 if an interval lies above 0, -1 if below, 0 if it holds 0 or there is but one value."""
     if abs(gap.mean) <= gap.half + ROUNDING:
@@ -85,6 +69,13 @@ def judged(sides: Iterable[int]) -> Status:
     if not found:
         return "unmeasured"
     return "holds" if min(found) > 0 else "fails" if min(found) < 0 else "open"
+
+
+def count_sides(sides: Iterable[int], words: tuple[str, str], of: str) -> str:
+    """How many comparisons were won and lost, each with its word."""
+    found = list(sides)
+    won, lost = found.count(1), found.count(-1)
+    return f"clearly {words[0]} in {won} and clearly {words[1]} in {lost} of {len(found)} {of}"
 
 
 def signed(gap: Estimate) -> str:
@@ -140,7 +131,9 @@ def judge_health(folder: Path, preset: str) -> Verdict:
         if (gain := estimate(values(found, "gain_over_copied") or [0.0]).mean) < 0
     )
     ours += f"; worse than copying: {', '.join(worse)}" if worse else ""
-    return Verdict(claim, ours, "–", "fails" if idle or worse else "holds", how)
+    short = f"{len(gains) - len(idle)} of {len(gains)} models use their latent"
+    short += f"; copying the present predicts better than {', '.join(worse)}" if worse else ""
+    return Verdict(claim, ours, "–", "fails" if idle or worse else "holds", how, short, "health")
 
 
 def judge_decoding(records: Records, task: str, method: str) -> Verdict:
@@ -159,7 +152,11 @@ def judge_decoding(records: Records, task: str, method: str) -> Verdict:
     doubted = [labels for (labels,), found in groups if labels in gaps and network_gap(found, method) >= 0]
     if doubted:
         ours += f"; a small network reads no better with {', '.join(map(str, doubted))}"
-    return Verdict(claim, ours, "–", "open" if status == "holds" and doubted else status, how)
+    sides = [-side(gap) for gap in gaps.values()]
+    short = f"The error is {count_sides(sides, ('lower', 'higher'), 'budgets of labels')}"
+    short += ", and a small network reads no better at some" if doubted else ""
+    status = "open" if status == "holds" and doubted else status
+    return Verdict(claim, ours, "–", status, how, short, "decoding")
 
 
 def describe_gaps(gaps: dict[int, Estimate], words: dict[int, str]) -> str:
@@ -187,7 +184,10 @@ def judge_gain(records: Records, task: str) -> Verdict:
     best = max(gains, key=lambda method: float(np.mean([gain.mean for gain in gains[method].values()])))
     record: dict[str, Any] = next(record for record in records if record["method"] == best)
     ours = f"{named(record)}: {describe_gaps(gains[best], GAINED)}"
-    return Verdict(claim, ours, "–", judged(side(gain) for gain in gains[best].values()), how)
+    sides = [side(gain) for gain in gains[best].values()]
+    short = f"Those of {named(record)} tell {count_sides(sides, ('more', 'less'), 'budgets of labels')}"
+    status = judged(sides)
+    return Verdict(claim, ours, "–", status, how, short, "gain")
 
 
 def judge_leakage(records: Records, task: str, method: str) -> Verdict:
@@ -206,7 +206,9 @@ def judge_leakage(records: Records, task: str, method: str) -> Verdict:
     saved = leaks[BASELINE] - leaks[method]
     ours = f"camera R² {rounded(leaks[method]):.3f} against {rounded(leaks[BASELINE]):.3f}, of 1"
     status: Status = "open" if abs(saved) < R2_MARGIN else "holds" if saved > 0 else "fails"
-    return Verdict(claim, ours, "–", status, how)
+    read, rival = (f"{rounded(leaks[name]):.3f}" for name in (method, BASELINE))
+    short = f"A probe reads an R² of {read} from {method} and of {rival} from {BASELINE}, where 1 is all of it"
+    return Verdict(claim, ours, "–", status, how, short, "leakage")
 
 
 def judge_codes(folder: Path, preset: str) -> list[Verdict]:
@@ -239,7 +241,11 @@ def judge_transfer(folder: Path, preset: str, task: str, order: int) -> Verdict:
         f"error {errors[0]:.3f} against {errors[1]:.3f}, monolithic minus OTF {signed(gap)} (seeds: {gap.count}); "
         f"the plain error rises by {rises[0]:.1f} % against {rises[1]:.1f} %"
     )
-    return Verdict(claim, ours, paper, judged([side(gap)]), how)
+    short = (
+        f"The error is {errors[0]:.3f} with OTF and {errors[1]:.3f} with monolithic codes, a difference of "
+        f"{signed(gap)} over {gap.count} seed{'s'[: gap.count != 1]}"
+    )
+    return Verdict(claim, ours, paper, judged([side(gap)]), how, short, "transfer")
 
 
 def judge_carrier(folder: Path, preset: str) -> Verdict:
@@ -263,4 +269,8 @@ def judge_carrier(folder: Path, preset: str) -> Verdict:
         f"motion {estimate(motion)} (raw motion {estimate(raw_motion).mean:.3f}), digit {estimate(digit)} (chance "
         f"{CHANCE}, raw motion {estimate(raw_digit).mean:.3f}); seeds: {len(found)}"
     )
-    return Verdict(claim, ours, "–", judged([side(gap), innocent]), how)
+    short = (
+        f"Probes read the motion right in {estimate(motion)} of all cases (from raw motion "
+        f"{estimate(raw_motion).mean:.3f}), the digit in {estimate(digit)} (by chance {CHANCE})"
+    )
+    return Verdict(claim, ours, "–", judged([side(gap), innocent]), how, short, "carrier")

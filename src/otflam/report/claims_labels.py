@@ -17,7 +17,7 @@ from otflam.evaluate import (
     usual,
     world_of,
 )
-from otflam.report.claims import Verdict, side, signed, unmeasured
+from otflam.report.claims import Verdict, count_sides, side, signed, unmeasured
 
 WORLDS_NEEDED = 0.75
 """Share of the worlds in which a method must be better with labels."""
@@ -51,7 +51,8 @@ def judge_method(records: Records, method: str) -> Verdict:
     enough = all(found.count(1) >= WORLDS_NEEDED * len(found) for found in sides.values())
     status = "holds" if enough else "fails" if 1 not in every and -1 in every else "open"
     ours = "; ".join(f"{world_of(task)}, {labels} labels {signed(gap)}" for (task, labels), gap in gaps.items())
-    return Verdict(claim, ours, "–", status, how)
+    short = f"Latents that hear are {count_sides(map(side, gaps.values()), ('better', 'worse'), 'worlds and budgets')}"
+    return Verdict(claim, ours, "–", status, how, short, "hearing")
 
 
 def errors_of(record: Record) -> list[float] | None:

@@ -17,7 +17,7 @@ from otflam.evaluate import (
     values,
     world_of,
 )
-from otflam.report.claims import Verdict, judged, side, signed, unmeasured
+from otflam.report.claims import Verdict, count_sides, judged, side, signed, unmeasured
 from otflam.report.sides import SIDES, beside, side_gap
 
 FAST = ("otf-lam-fast", "lapo-fast")
@@ -58,7 +58,9 @@ def judge_serving(records: Records, method: str, other: str) -> Verdict:
     }
     found = {name: gap for name, gap in gaps.items() if gap is not None}
     ours = "; ".join(f"{name}: {signed(gap)}" for name, gap in found.items())
-    return Verdict(claim, ours, "predicted, not measured", judged(map(side, found.values())), how)
+    short = f"They are read {count_sides(map(side, found.values()), ('better', 'worse'), 'worlds and bodies')}"
+    status = judged(map(side, found.values()))
+    return Verdict(claim, ours, "predicted, not measured", status, how, short, "serving")
 
 
 def judge_naming(records: Records, models: Records) -> Verdict:
@@ -81,7 +83,8 @@ def judge_naming(records: Records, models: Records) -> Verdict:
     if not right:
         return unmeasured(claim, "predicted, not measured", how, f"audits of {BASELINE} beside a rival")
     status = "holds" if all(right) else "open" if any(right) else "fails"
-    return Verdict(claim, "; ".join(facts), "predicted, not measured", status, how)
+    short = f"It is the same body in {sum(right)} of {len(right)} worlds in which one moves clearly more"
+    return Verdict(claim, "; ".join(facts), "predicted, not measured", status, how, short, "naming")
 
 
 def judge_reading(records: Records) -> Verdict:
@@ -107,4 +110,5 @@ def judge_reading(records: Records) -> Verdict:
         f"{world_of(task)}, {gain:+.3f} for the body that is told worse"
     )
     status = "holds" if every in above.values() else "open" if any(above.values()) else "fails"
-    return Verdict(claim, ours, "–", status, how)
+    short = f"{sum(map(bool, above.values()))} of {len(gains)} methods do in any of {len(every)} worlds"
+    return Verdict(claim, ours, "–", status, how, short, "reading")

@@ -11,9 +11,8 @@ from __future__ import annotations
 import base64
 import io
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -24,9 +23,9 @@ from torch import Tensor
 
 from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store, has_distractors
-from otflam.lam import LAM, METHODS
-from otflam.report.predictions import draw_inside
-from otflam.report.runs import ShownData, find_divided, find_runs
+from otflam.lam import LAM
+from otflam.report.canvas import Sketch
+from otflam.report.runs import ShownData
 from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
 from otflam.tokenizer import OTF, motion_clips
 
@@ -40,23 +39,29 @@ PATCHES_PER_CODE = 6
 """Motion patches that stand for a code."""
 LOUD_QUANTILE = 0.98
 """Share of the patches that move less than what is shown as full motion."""
-SLOT_FRAMES, MAX_PICTURES = 8, 6
-"""Frames that slots are shown on, and pictures of slots or skills, at most."""
-INSIDE_CAPTIONS = {
-    "slots": "{}: frames of a held-out episode, which slot owns which place most, and what each slot sees of them.",
-    "skills": "{}: a held-out episode, its skills (alike in colour where they are alike), and how likely a chunk "
-    "begins at each step; triangles: a skill begins.",
-}
 Pictures = UInt8[np.ndarray, "n h w 3"]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with its caption, as one image inside the page."""
+    """A picture or a film with its caption, as one image inside the page."""
 
     name: str
     caption: str
     src: str
+    still: str = ""
+    """The first picture of a film."""
+    width: int = 0
+    height: int = 0
+    """Pixels, where they are known before it is drawn."""
+    parts: tuple[str, ...] = ()
+    """Titles of what a film shows side by side."""
+
+
+def as_figure(name: str, sketch: Sketch) -> Figure:
+    """A drawn figure with its size, so that nothing moves when it is seen first."""
+    width, height = (round(96 * side) for side in sketch.figure.get_size_inches())
+    return Figure(name, sketch.caption, as_uri("image/svg+xml", sketch.svg()), "", width, height)
 
 
 @dataclass(frozen=True)
@@ -123,14 +128,14 @@ class DataSet:
     episodes: list[Episode]
 
 
-def make_explorer(root: Path | None, progress: Progress = SILENT) -> list[DataSet]:
-    """What can be shown of the data sets and models under a folder, which may be nothing."""
-    sets: list[DataSet] = []
-    for found in find_runs(root, progress) if root is not None and root.is_dir() else ():
-        name = found.store.path.name
-        progress.note(f"{name}: {', '.join(found.models) or 'codes only'}")
+def make_explorer(found: Iterable[ShownData], progress: Progress = SILENT) -> list[tuple[ShownData, DataSet]]:
+    """The first data sets that can be shown, with what is shown of them."""
+    sets: list[tuple[ShownData, DataSet]] = []
+    for each in found:
+        name = each.store.path.name
+        progress.note(f"{name}: {', '.join(each.models) or 'codes only'}")
         try:
-            sets.append(show_data_set(found))
+            sets.append((each, show_data_set(each)))
         except UserError as error:
             progress.note(f"left out {name}: {error.problem}")
         if len(sets) == MAX_DATA_SETS:
@@ -152,7 +157,7 @@ def show_data_set(found: ShownData) -> DataSet:
 def describe(store: Store) -> str:
     """A data set in a few words."""
     world, height = store.config.get("world"), store.columns["frames"].shape[0]
-    facts = [f"{len(store)} episodes", f"{height} pixels"]
+    facts = [f"{len(store)} episode{'s'[: len(store) != 1]}", f"{height} pixels"]
     if world is not None:
         facts.insert(0, "distractors" if has_distractors(store) else "no distractors")
         if world.get("rival"):
@@ -239,25 +244,3 @@ def as_uri(kind: str, data: bytes) -> str:
 
 def as_text(values: UInt8[np.ndarray, "n p"] | UInt16[np.ndarray, "n p"]) -> str:
     return base64.b64encode(values.tobytes()).decode()
-
-
-def inside_figures(runs: Path | None, progress: Progress) -> list[Figure]:
-    """What slots see and how skills follow each other, of the models under `runs`."""
-    figures: list[Figure] = []
-    for store, release in find_divided(runs) if runs is not None and runs.is_dir() else ():
-        name = f"{release.config['method']} on {store.path.name}"
-        try:
-            with TemporaryDirectory() as folder:
-                drawn = draw_inside(store, release.folder, SLOT_FRAMES, None, Path(folder) / "inside.png")
-                picture = io.BytesIO()
-                Image.open(drawn).save(picture, "WEBP", quality=WEBP_QUALITY, method=4)  # a fifth of the bytes
-        except UserError as error:
-            progress.note(f"left out {name}: {error.problem}")
-            continue
-        progress.note(name)
-        about = METHODS[release.config["method"]].shows or ""
-        caption, src = INSIDE_CAPTIONS[about].format(name), as_uri("image/webp", picture.getvalue())
-        figures.append(Figure(f"inside-{len(figures) + 1}", caption, src))
-        if len(figures) == MAX_PICTURES:
-            break
-    return figures

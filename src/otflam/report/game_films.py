@@ -9,8 +9,9 @@ from PIL import Image, ImageDraw
 
 from otflam.core import Progress
 from otflam.data import Store
-from otflam.report.bodies import FILM_SIDE, MAX_FILMS, film_of
+from otflam.report.bodies import MAX_FILMS
 from otflam.report.explorer import Figure
+from otflam.report.films import FILM_PARTS, FILM_SIDE, join_columns, middle_of
 from otflam.report.runs import THINGS, find_films
 from otflam.report.style import INK, SERIES, hexed
 
@@ -28,12 +29,14 @@ def game_figures(runs: Path | None, progress: Progress) -> list[Figure]:
     figures: list[Figure] = []
     for store, tokenizer, index in find_films(runs, THINGS, progress) if runs is not None and runs.is_dir() else ():
         progress.note(f"film of {store.path.name}")
-        film = film_of(store, tokenizer, index, lambda frame, store=store, index=index: boxed(store, index, frame))
+        shown, columns = middle_of(store.episode(index, "frames"), tokenizer)
+        columns.append([boxed(store, index, frame) for frame in shown])
         caption = (
-            f"{store.path.name}: a held-out level; the codes of its motion, as strong as it moves; and what the game "
-            f"knows: {', '.join(COLOURS)}, each as large as it is."
+            f"{store.path.name}: a held-out level; the codes of its motion, the stronger the more it moves; and what "
+            f"the game knows: {', '.join(COLOURS)}, each as large as it is."
         )
-        figures.append(Figure(f"game-{len(figures) + 1}", caption, film))
+        film = join_columns(columns)
+        figures.append(film.figure(f"game-{len(figures) + 1}", caption, *FILM_PARTS, "What the game knows"))
         if len(figures) == MAX_FILMS:
             break
     return figures

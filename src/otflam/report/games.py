@@ -22,7 +22,7 @@ from otflam.evaluate import (
     world_of,
 )
 from otflam.report.canvas import Sketch, legend_below
-from otflam.report.claims import Verdict, judged, side, signed, unmeasured
+from otflam.report.claims import Verdict, count_sides, judged, side, signed, unmeasured
 from otflam.report.style import INK, MUTED, SERIES, hexed, rank_of
 from otflam.report.tables_models import NONE, Body, over_seeds
 from otflam.report.tables_returns import returns_rows
@@ -149,7 +149,9 @@ def judge_mover(records: Records) -> Verdict:
             facts.append(f"{world_of(task)}: {', '.join(f'{mover} {value:.2f}' for mover, value in known.items())}")
     if not facts:
         return unmeasured(claim, "–", how, f"{BASELINE} in games")
-    return Verdict(claim, "; ".join(facts), "–", "holds" if all(first) else "open" if any(first) else "fails", how)
+    status = "holds" if all(first) else "open" if any(first) else "fails"
+    short = f"The agent's motion is told best in {sum(first)} of {len(first)} games"
+    return Verdict(claim, "; ".join(facts), "–", status, how, short, "mover")
 
 
 def judge_choices(records: Records) -> Verdict:
@@ -172,4 +174,5 @@ def judge_choices(records: Records) -> Verdict:
     best = max(gains, key=lambda method: sum(estimate(each).mean for each in gains[method].values()))
     gaps = {task: estimate(each, len(gains[best])) for task, each in gains[best].items()}
     ours = f"{best}, {most} labelled episodes: " + "; ".join(f"{world_of(t)} {signed(gap)}" for t, gap in gaps.items())
-    return Verdict(claim, ours, "–", judged(map(side, gaps.values())), how)
+    short = f"The best, {best}, tell {count_sides(map(side, gaps.values()), ('more', 'less'), 'games')}"
+    return Verdict(claim, ours, "–", judged(map(side, gaps.values())), how, short, "choices")

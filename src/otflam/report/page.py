@@ -6,8 +6,10 @@ import base64
 import dataclasses
 import hashlib
 import json
+from contextlib import ExitStack
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +18,72 @@ from markupsafe import Markup
 
 from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.evaluate import WORDS, read_records
-from otflam.report.bodies import body_figures
-from otflam.report.explorer import Figure, as_uri, inside_figures, make_explorer
-from otflam.report.figures import sketch_figures
-from otflam.report.game_films import game_figures
+from otflam.report.evidence import gather_evidence, take_first
+from otflam.report.example import example_data
+from otflam.report.explorer import DataSet, make_explorer
+from otflam.report.first_film import first_film
+from otflam.report.headline import SMALL, Headline, make_chart, make_headline
 from otflam.report.rendering import Table
+from otflam.report.runs import ShownData, find_runs
 from otflam.report.style import INK, PAPER, SERIES
-from otflam.report.tables import TABLES, tables_with_rows
 from otflam.report.verdicts import verdicts_by_topic
 
 SENTENCE_CHARACTERS = 34
 """Characters from which on an entry is a sentence, which may be broken."""
 STATUS_SIGNS = {"holds": "✓", "fails": "✕", "open": "?", "unmeasured": "–"}
 """Signs of the verdicts, for those who cannot tell their colours."""
+PAPER_TITLE = "Latent Actions from Factorized Transition Effects under Agent Ambiguity"
 
 
-def make_page(runs: Path | None, records: Path, preset: str, out: Path, progress: Progress = SILENT) -> Path:
-    """Write the report of some records, with an explorer of the data sets and models under `runs`, if there are any."""
+def make_page(
+    runs: Path | None, records: Path, preset: str, out: Path, progress: Progress = SILENT, title: str = ""
+) -> Path:
+    """Write the report of some records and of the data sets and models under `runs`, if there are any.
+
+    With neither claims nor a `title` the page is named after its data set. Without data it shows the packaged example.
+    """
     origin = find_origin(records, preset)
-    explorer = make_explorer(runs, progress)
-    if not origin["records"] and not explorer:
-        raise UserError(
-            f"{records} has no records of {preset}, and there is no data set with a model in {runs}",
-            "run an experiment, or give --preset or --records",
-        )
-    progress.note("figures and tables")
+    with ExitStack() as stack:
+        shown = make_explorer(find_runs(runs, progress) if runs is not None and runs.is_dir() else (), progress)
+        if not origin["records"] and not shown:
+            raise UserError(
+                f"{records} has no records of {preset}, and there is no data set with a model in {runs}",
+                "run an experiment, or give --preset or --records",
+            )
+        own = bool(shown)
+        shown = shown or make_explorer([stack.enter_context(example_data())], progress)
+        film = first_film(runs, [found for found, _ in shown], progress)
+        verdicts = verdicts_by_topic(records, preset) if origin["records"] else {}
+        head = make_headline(records, preset, [*chain(*verdicts.values())]) if verdicts else name_data(shown[0])
+        progress.note("figures and tables")
+        evidence = gather_evidence(runs, records, preset, progress)
+        chart = make_chart(records, preset)
+        first_figure = None if chart or not verdicts else take_first(evidence)
     return write_page(
         out / "index.html",
         preset=preset,
         origin=origin,
-        verdicts=verdicts_by_topic(records, preset) if origin["records"] else {},
-        figures=[
-            *(inline_figures(records, preset) if origin["records"] else []),
-            *body_figures(runs, progress),
-            *game_figures(runs, progress),
-            *inside_figures(runs, progress),
-        ],
-        tables=[parts for name, parts in tables_with_rows(records, preset) if not TABLES[name].brief],
-        explorer=[dataclasses.asdict(each) for each in explorer],
+        title=title or (PAPER_TITLE if verdicts else shown[0][1].name),
+        paper=PAPER_TITLE if verdicts and not title else "",
+        head=head,
+        small=preset in SMALL,
+        chart=chart,
+        first_figure=first_figure,
+        film=film,
+        own=own,
+        verdicts=verdicts,
+        evidence=evidence,
+        explorer=[dataclasses.asdict(each) for _, each in shown],
     )
+
+
+def name_data(shown: tuple[ShownData, DataSet]) -> Headline:
+    """What a page without records is about."""
+    found, data = shown
+    models = (
+        f", and what {' and '.join(found.models)} predict{'s'[: len(found.models) == 1]} of it" if found.models else ""
+    )
+    return Headline(f"What moves in {data.name}, in {len(data.colours)} motion codes{models}.", f"{data.about}.")
 
 
 def find_origin(records: Path, preset: str) -> dict[str, Any]:
@@ -69,14 +98,6 @@ def find_origin(records: Path, preset: str) -> dict[str, Any]:
     return {"records": len(found), **counts, "software": listed}
 
 
-def inline_figures(records: Path, preset: str) -> list[Figure]:
-    """The figures as images inside the page."""
-    return [
-        Figure(name, sketch.caption, as_uri("image/svg+xml", sketch.svg()))
-        for name, sketch in sketch_figures(records, preset)
-    ]
-
-
 def as_html(table: Table) -> Markup:
     """The element of a table whose columns can be sorted; its title and caption are up to the page."""
     return Markup(template("table.html").render(vars(table), names=table.names, long=SENTENCE_CHARACTERS))
@@ -84,7 +105,7 @@ def as_html(table: Table) -> Markup:
 
 def write_page(path: Path, **content: Any) -> Path:
     """Fill the page with what it shows."""
-    style, *scripts = (asset(name) for name in ("page.css", "tables.js", "explorer.js"))
+    style, *scripts = (asset(name) for name in ("page.css", "tables.js", "pictures.js", "explorer.js"))
     script = "\n".join(scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = template("page.html").render(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from otflam.core import DIGEST, Progress, UserError, check_digest, find_files, read_json, read_release
+from otflam.core import DIGEST, Progress, UserError, check_digest, find_files, read_json, read_release, release_hash
 from otflam.data import Store, has_distractors
+from otflam.evaluate import OURS
 from otflam.lam import LAM, LAM_KIND, METHODS, CodeLAM, load_lam
+from otflam.policy import AGENT_KIND
 from otflam.tokenizer import OTF, TOKENIZER_KIND, load_tokenizer, motion_clips
 
 DIVIDED = [name for name, method in METHODS.items() if method.shows]
@@ -83,6 +85,30 @@ def find_films(root: Path, column: str, progress: Progress) -> Iterator[tuple[St
         held = [index for index in range(len(store)) if index not in episodes]
         if tokenizer is not None and held:
             yield store, tokenizer, max(held, key=lambda index: int(store.lengths[index]))
+
+
+def find_agents(runs: Path | None, found: ShownData) -> Iterator[tuple[str, Release]]:
+    """Agents of a data set with their methods' names, those that imitate latents of the paper's methods first."""
+    if runs is None or not runs.is_dir() or found.store.config.get("world") is None:
+        return
+    methods = {release_hash(each.folder): each.config["method"] for each in find_releases(runs, LAM_KIND)}
+    mine = [each for each in find_releases(runs, AGENT_KIND) if made_from(each).get("data") == found.store.hash]
+
+    def name(release: Release) -> str:
+        made = made_from(release)
+        return methods.get(made.get("lam"), made.get("reference", "agent"))
+
+    def order(release: Release) -> tuple[bool, bool, int, str]:
+        labels = len(made_from(release).get("labelled", ()))
+        return name(release) not in OURS, release.config["decoder"] is None, -labels, str(release.folder)
+
+    for release in sorted(mine, key=order):
+        yield name(release), release
+
+
+def made_from(agent: Release) -> dict[str, Any]:
+    """What an agent was trained on and with; empty if somebody else made it."""
+    return agent.config.get("made_from") or {}
 
 
 def find_stores(root: Path) -> list[Store]:

@@ -24,9 +24,10 @@ from otflam.evaluate import (
     task_of,
     usual,
 )
-from otflam.report.claims import Status, Verdict, judge_codes, judge_latents, side, signed, unmeasured
+from otflam.report.claims import Verdict, count_sides, judge_codes, judge_latents, side, signed, unmeasured
 from otflam.report.claims_labels import judge_hearing
 from otflam.report.claims_sides import judge_sides
+from otflam.report.consequences import Status
 from otflam.report.games import judge_games
 from otflam.report.published import BASELINES
 
@@ -83,7 +84,10 @@ def judge_returns(records: Records, task: str, measure: str) -> Verdict:
         f"{labels} labels, {named(groups[labels, ours][0])}: {', '.join(map(signed, found))}"
         for (labels, ours), found in gaps.items()
     )
-    return Verdict(claim, f"minus {' and minus '.join(RIVALS)}: {gaps_text}", paper, decided(list(gaps.values())), how)
+    each = [gap for found in gaps.values() for gap in found]
+    short = f"Ours earn {count_sides(map(side, each), ('more', 'less'), 'comparisons')}"
+    ours_text = f"minus {' and minus '.join(RIVALS)}: {gaps_text}"
+    return Verdict(claim, ours_text, paper, decided(list(gaps.values())), how, short, "returns")
 
 
 def decided(gaps: list[list[Estimate]]) -> Status:
@@ -116,7 +120,9 @@ def judge_pipeline(records: Records, task: str) -> Verdict:
     )
     sound = shares[0].mean >= MIN_CLONED and shares[1].mean >= MIN_GROUNDED
     enough = min(len(groups[name]) for name in names) >= MIN_SEEDS
-    return Verdict(claim, ours, "–", "open" if not enough else "holds" if sound else "fails", how)
+    status = "open" if not enough else "holds" if sound else "fails"
+    short = f"Cloning earns {percent(shares[0])} of the expert, {BASELINE} {percent(shares[1])} of that"
+    return Verdict(claim, ours, "–", status, how, short, "pipeline")
 
 
 def percent(share: Earned) -> str:

@@ -97,7 +97,9 @@
     by("entry").dataset.code = entry;
     const first = code * set.atlas.pictures.columns;
     const patch = (index) => {
-      const canvas = make("canvas", { width: set.atlas.pictures.width, height: set.atlas.pictures.height });
+      const { width, height, columns } = set.atlas.pictures;
+      const ariaLabel = index === columns - 1 ? `What code ${code} draws` : `Motion patch ${index + 1} of code ${code}`;
+      const canvas = make("canvas", { width, height, role: "img", ariaLabel });
       paint(canvas, set.atlas.pictures, first + index);
       return canvas;
     };

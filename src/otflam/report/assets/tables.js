@@ -13,7 +13,7 @@
   const cellsOf = (row) => [...row.cells].map((cell) => cell.textContent.trim());
   const next = { none: "ascending", ascending: "descending", descending: "none" };
 
-  for (const table of document.querySelectorAll("table")) {
+  for (const table of document.querySelectorAll(".scroll table")) {
     const body = table.tBodies[0];
     const original = [...body.rows];
     const heads = [...table.tHead.rows[0].cells];
@@ -35,7 +35,7 @@
 
   // What a row is about stays in sight, as far as it leaves room for numbers.
   const hold = () => {
-    for (const table of document.querySelectorAll("table")) {
+    for (const table of document.querySelectorAll(".scroll table")) {
       const room = 0.7 * table.parentElement.clientWidth;
       const heads = [...table.tHead.rows[0].cells].slice(0, Number(table.dataset.names));
       if (!room) continue;
