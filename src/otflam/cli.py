@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
@@ -92,15 +93,22 @@ def _leading_names(words: list[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: not word.startswith("-"), words))
 
 
+def given(option: str, arguments: list[str]) -> str | None:
+    """What is said of an option that other options' defaults depend on."""
+    found = [b for a, b in itertools.pairwise(arguments) if a == option]
+    found += [word.removeprefix(f"{option}=") for word in arguments if word.startswith(f"{option}=")]
+    return found[-1] if found else None
+
+
 def parse(name: str, arguments: list[str]) -> Command:
-    """Build a command from its arguments; a preset supplies the defaults."""
+    """Build a command from its arguments; a preset supplies the defaults, or the settings of a run."""
     kind: Any = COMMANDS[name]
     options: dict[str, Any] = {"prog": f"otflam {name}"}
     if hasattr(kind, "defaults"):
-        field_default = kind.__dataclass_fields__["preset"].default
-        chosen = [b for a, b in itertools.pairwise(arguments) if a == "--preset"]
-        chosen += [word.removeprefix("--preset=") for word in arguments if word.startswith("--preset=")]
-        options["default"] = kind.defaults(chosen[-1] if chosen else field_default)
+        preset = given("--preset", arguments) or kind.__dataclass_fields__["preset"].default
+        defaults = kind.defaults(preset)
+        recorded = given("--config", arguments) if hasattr(kind, "configured") else None
+        options["default"] = defaults if recorded is None else defaults.configured(Path(recorded))
     # Options have short names, except where two parts of a command have some in common.
     options["config"] = () if getattr(kind, "prefixes", False) else (tyro.conf.OmitArgPrefixes,)
     message, help_text = io.StringIO(), io.StringIO()

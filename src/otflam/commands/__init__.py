@@ -17,7 +17,8 @@ from otflam.commands.data import (
 )
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
-from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.lam import LamAudit, LamExport, LamLabel, training_commands
+from otflam.commands.lam_pictures import LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
