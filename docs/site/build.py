@@ -47,6 +47,7 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 def stage_page(source: Path, pages: Path) -> str:
     """A page of the repository as the site needs it: without comments, its links to where things stand there."""
+    text = notebook.as_markdown(source) if source.suffix == ".ipynb" else source.read_text()
     here = place_of(source)
 
     def relink(found: re.Match[str]) -> str:
@@ -65,7 +66,7 @@ def stage_page(source: Path, pages: Path) -> str:
         text = text.replace(" ± ", "\u00a0±\u00a0")  # a number and its deviation stay on one line
         return re.sub(r"(\])\(([^)\s]+)\)", relink, text)
 
-    return outside_code(source.read_text(), change)
+    return outside_code(text, change)
 
 
 def example_page(name: str) -> str:
@@ -108,12 +109,10 @@ def stage(pages: Path) -> None:
     docs = ROOT / "docs"
     shutil.copytree(docs, pages, ignore=shutil.ignore_patterns("site", "*.md"))
     shutil.copyfile(docs / "site" / "extra.css", pages / "extra.css")
-    made = {place_of(page): stage_page(page, pages) for page in [ROOT / "README.md", *docs.rglob("*.md")]}
+    sources = [ROOT / "README.md", ROOT / "examples" / "story.ipynb", *docs.rglob("*.md")]
+    made = {place_of(page): stage_page(page, pages) for page in sources}
     made |= {f"examples/{name}.md": example_page(name) for name in EXAMPLES}
-    made |= {
-        "examples/story.md": notebook.as_markdown(ROOT / "examples" / "story.ipynb"),
-        "commands.md": command_page(),
-    }
+    made["commands.md"] = command_page()
     made |= {f"reference/{name}": text for name, text in reference.pages()}
     for name, text in made.items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)

@@ -130,9 +130,10 @@ def print_help(words: list[str]) -> None:
         return
     group = " ".join(_leading_names(words))
     say("usage: otflam COMMAND [OPTIONS]      (otflam COMMAND --help describes a command)\n")
-    for name, kind in COMMANDS.items():
-        if name.startswith(group):
-            say(f"  {name:20} {(kind.__doc__ or '').splitlines()[0]}")
+    listed = {name: kind for name, kind in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, listed))
+    for name, kind in listed.items():
+        say(f"  {name:{width}}  {(kind.__doc__ or '').splitlines()[0]}")
     say("\n  --debug after any command shows the traceback of an error; otflam --version tells the version")
 
 
@@ -191,9 +192,16 @@ def unknown_option(command: str, option: str, options: Iterable[str]) -> UserErr
     return UserError(f"{where} {option!r}", cure)
 
 
+def option_rows(help_text: str) -> list[str]:
+    """The lines of a help that begin with an option."""
+    return [
+        line.strip(f"{BOX_SIDES} ") for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)
+    ]
+
+
 def bad_usage(command: str, arguments: Sequence[str], message: str, help_text: str) -> UserError:
     """What the parser said in its box, as one line; an option that does not exist is named first."""
-    rows = [line for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)]
+    rows = option_rows(help_text)
     options = {name.replace("_", "-") for name in re.findall(r"(?<![\w-])--?[a-zA-Z][\w.-]*", "\n".join(rows))}
     for word in arguments:
         given = word.split("=")[0]

@@ -22,7 +22,7 @@ from otflam.commands.lam_pictures import LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Campaign, Demo, Reproduce
+from otflam.commands.tools import GL, Bench, Campaign, Completion, Demo, Reproduce
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
@@ -67,6 +67,7 @@ COMMANDS: dict[str, type[Command]] = {
     "campaign": Campaign,
     "tables": Tables,
     "export": Export,
+    "completion": Completion,
 }
 
 CONTINUING = {
