@@ -5,6 +5,8 @@ Packages are imported when a training shows its first numbers there, and never o
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from importlib import import_module, util
 from pathlib import Path
@@ -57,7 +59,7 @@ class WandB:
         )  # fmt: skip
 
     def log(self, row: dict[str, float]) -> None:
-        self._run.log(row, step=int(row["step"]))
+        self._run.log(numbers(row), step=int(row["step"]))
 
     def close(self) -> None:
         self._run.finish()
@@ -69,13 +71,15 @@ class Trackio:
     def __init__(self, folder: Path, config: Any, step: int) -> None:
         trackio = import_module("trackio")
         name = f"{folder.name}-{identity(folder, config)}"
-        self._run = trackio.init(project=PROJECT, name=name, config=config, resume="allow", embed=False)
+        with contextlib.redirect_stdout(sys.stderr):  # what it says is no answer of ours
+            self._run = trackio.init(project=PROJECT, name=name, config=config, resume="allow", embed=False)
 
     def log(self, row: dict[str, float]) -> None:
-        self._run.log(row, step=int(row["step"]))
+        self._run.log(numbers(row), step=int(row["step"]))
 
     def close(self) -> None:
-        self._run.finish()
+        with contextlib.redirect_stdout(sys.stderr):
+            self._run.finish()
 
 
 BOARDS: dict[Logger, Callable[[Path, Any, int], Board]] = {
@@ -83,6 +87,11 @@ BOARDS: dict[Logger, Callable[[Path, Any, int], Board]] = {
     "wandb": WandB,
     "trackio": Trackio,
 }
+
+
+def numbers(row: dict[str, float]) -> dict[str, float]:
+    """The metrics of a row without its step, which boards are told separately."""
+    return {name: value for name, value in row.items() if name != "step"}
 
 
 def identity(folder: Path, config: Any) -> str:
