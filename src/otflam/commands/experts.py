@@ -8,7 +8,8 @@ from pathlib import Path
 
 import tyro
 
-from otflam.commands.base import Sizes, required
+from otflam.commands.base import Sizes, altered, required
+from otflam.commands.settings import Settings, expert_run
 from otflam.core import read_json, write_json
 from otflam.envs import Recipe
 from otflam.presets import get_preset
@@ -27,10 +28,16 @@ class ExpertTrain:
     seed: int = 0
     """Seed of networks, exploration and episodes."""
     preset: Sizes = "laptop"
+    settings: Settings = None
 
     @classmethod
     def defaults(cls, name: str) -> ExpertTrain:
         return required(cls("", get_preset(name).expert, preset=name), "task")
+
+    def configured(self, file: Path) -> ExpertTrain:
+        """The same with the settings of a run."""
+        recipe, seed = expert_run(file)
+        return altered(self, recipe=recipe, seed=seed)
 
     def run(self) -> None:
         os.environ.setdefault("MUJOCO_GL", "disable")  # states only: works without any OpenGL
@@ -45,6 +52,8 @@ class ExpertTrain:
         """Games have a recipe of their own; what was asked for otherwise is changed in it."""
         from otflam.envs import learned_by
 
+        if self.settings is not None:
+            return self.recipe
         preset = get_preset(self.preset)
         usual = preset.player if learned_by(self.task) == "ppo" else preset.expert
         asked = {each.name: getattr(self.recipe, each.name) for each in fields(Recipe)}

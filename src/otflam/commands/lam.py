@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -14,13 +13,17 @@ from otflam.commands.base import (
     DataSet,
     Sharding,
     Sizes,
+    altered,
     backbone_of,
+    base_of_episodes,
     checked_share,
     describe,
     first_episodes,
+    label_episodes,
     required,
 )
-from otflam.core import SILENT, Hardware, Progress, TrainConfig, UserError, is_main_process
+from otflam.commands.settings import AS_RECORDED, HALF, SEED_AS_RECORDED, Settings, lam_run, lam_settings
+from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.lam import METHODS, Base, Method
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -44,7 +47,7 @@ class LamTrain:
     train: Annotated[TrainConfig, NO_PREFIX]
     out: Path
     """Folder for the trained model; an interrupted training continues there."""
-    share: float = 0.5
+    share: float = HALF
     """Share of the episodes, from the first on, to train on; the next ones are held out and show its health."""
     labels: int = 0
     """Labelled episodes whose actions the model hears while it learns; those that 'otflam policy train' would take."""
@@ -58,6 +61,7 @@ class LamTrain:
     """Other views of every clip in training, all its frames alike: shifted a little; or shifted, turned and tilted."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
     preset: Sizes = "laptop"
+    settings: Settings = None
 
     @classmethod
     def defaults(cls, name: str) -> LamTrain:
@@ -71,6 +75,15 @@ class LamTrain:
     def more(cls, name: str) -> dict[str, Any]:
         """Options that only some methods have."""
         return {}
+
+    def configured(self, file: Path) -> LamTrain:
+        """The same with the settings of a run."""
+        return altered(self, **lam_settings(file, self.method, type(self.model)))
+
+    def recorded(self, store: Store) -> Any:
+        """The run whose settings are taken, if it was on the same data."""
+        run = lam_run(self.settings, self.method, type(self.model)) if self.settings else None
+        return run if run is not None and run.data == store.hash else None
 
     def run(self) -> None:
         self.train_with()
@@ -87,8 +100,12 @@ class LamTrain:
             raise UserError(f"--episodes {most}", "give 0 for all, or how many")
         store, base = Store(self.data), getattr(self, "tokenizer", getattr(self, "low", None))
         base = find_tokenizer(base) if METHODS[self.method].base == MOTION else base
-        train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
+        as_recorded = self.settings is not None and self.share == AS_RECORDED
+        recorded, share = (self.recorded(store), HALF) if as_recorded else (None, self.share)
+        train, held = split_episodes(store, checked_share(share), 1 - share)
         labels, training = self.heard(store)
+        if recorded is not None:
+            train, held = (np.array(episodes) for episodes in recorded.episodes)
         if labels is not None:  # these follow those to train on: the last ones are never labelled
             held = held[~np.isin(held, labels.episodes)][-HELD_OUT:]
         held = held[:HELD_OUT] if len(held) else train
@@ -99,7 +116,8 @@ class LamTrain:
                 online, bar, labels, self.views,
             )  # fmt: skip
         if is_main_process():
-            where = " (on training episodes: none are held out)" if {*held.tolist()} & {*train.tolist()} else ""
+            apart = set(held.tolist()).isdisjoint(train.tolist())
+            where = "" if apart else " (on training episodes: none are held out)"
             say(f"{self.method}: {read_json(self.out / 'health.json', 'train it again')['verdict']}{where}")
             say(f"model: {self.out}")
 
@@ -110,7 +128,10 @@ class LamTrain:
 
         if not self.labels:
             return None, self.train
-        chosen = Splits.of(store).labelled(self.labels, self.label_seed)
+        run = self.recorded(store) if self.label_seed == SEED_AS_RECORDED else None
+        known = run.labels.episodes if run is not None and run.labels is not None else ()
+        drawn = Splits.of(store).labelled(self.labels, max(self.label_seed, 0))
+        chosen = known if len(known) == self.labels else drawn
         return labels_of(chosen, self.label_share), with_labels(self.train, self.label_weight)
 
 
@@ -129,6 +150,10 @@ class LamTrainOnFeatures(LamTrain):
     def more(cls, name: str) -> dict[str, Any]:
         preset = get_preset(name)
         return {"episodes": preset.featured, "online": preset.featured == 0}
+
+    def configured(self, file: Path) -> LamTrain:
+        run = lam_run(file, self.method, type(self.model))
+        return altered(super().configured(file), episodes=len(run.episodes[0]), online=run.online)
 
     def run(self) -> None:
         from otflam.data import Store
@@ -205,24 +230,6 @@ class LamLabel(LamUse):
         describe(latents, store)
 
 
-def base_of_episodes(store: Store, lam: Path, episodes: Sequence[int] | None) -> None:
-    """What a model needs of the one that it stands on, for some episodes, on a GPU if there is one."""
-    from otflam.core import device_of
-    from otflam.lam import label_base
-
-    label_base(store, lam, episodes, device_of(Hardware()))
-
-
-def label_episodes(
-    store: Store, lam: Path, dino: str | None, episodes: Sequence[int] | None, progress: Progress = SILENT
-) -> Store:
-    """The latents of some episodes, by a model that is loaded here, on a GPU if there is one."""
-    from otflam.core import device_of
-    from otflam.lam import label_store
-
-    return label_store(store, lam, backbone_of(lam, dino), episodes, progress, device=device_of(Hardware()))
-
-
 @dataclass(frozen=True)
 class LamExport(LamUse):
     """Write the latent actions of a data set as one table: video, frame, time, latent and codes."""
@@ -259,42 +266,3 @@ class LamAudit(LamUse):
             if name in found:
                 say(f"{name:<14} {found[name]:6.3f}  {AUDITS[name]}")
         say(audit_verdict(found))
-
-
-@dataclass(frozen=True)
-class LamPredict(LamUse):
-    """Draw what a model predicts: with the right latent, with another transition's, and over several steps."""
-
-    out: Path = Path("predictions.png")
-    """The picture."""
-    samples: int = 6
-    """Transitions to show."""
-    steps: int = 8
-    """Steps to predict from predictions, with the latents of the real transitions."""
-
-    def run(self) -> None:
-        from otflam.experiments import draw_predictions_of
-
-        for path in draw_predictions_of(self.data, self.lam, self.backbone(), self.samples, self.steps, self.out):
-            say(f"picture: {path}")
-
-
-@dataclass(frozen=True)
-class LamShow:
-    """Draw what is inside a model: which slot of FLAM owns what, or the skills of HiLAM over time."""
-
-    data: DataSet
-    lam: Path
-    """Folder of a trained FLAM or HiLAM."""
-    out: Path = Path("inside.png")
-    """The picture."""
-    samples: int = 8
-    """Frames to show slots on."""
-    episode: int | None = None
-    """The episode; by default the first that was held out from the training."""
-
-    def run(self) -> None:
-        from otflam.data import Store
-        from otflam.report import draw_inside
-
-        say(f"picture: {draw_inside(Store(self.data), self.lam, self.samples, self.episode, self.out)}")

@@ -6,16 +6,20 @@ import dataclasses
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from otflam.commands.base import NO_PREFIX, DataSet, Sizes, backbone_of, required
+from otflam.commands.base import NO_PREFIX, DataSet, Sizes, altered, backbone_of, required
+from otflam.commands.settings import Settings, agent_run
 from otflam.core import Hardware, Launcher, UserError
 from otflam.envs import Split
 from otflam.policy import PARTS, PolicyConfig, way_of
 from otflam.presets import get_preset, steps_on_labels
 from otflam.report import ProgressBar, say
+
+if TYPE_CHECKING:
+    from otflam.data import Store
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class AgentTraining:
     """What the trainings of agents share."""
 
     prefixes: ClassVar[bool] = True
+    reference: ClassVar[bool] = False
+    """Whether the agent has no latent actions."""
 
     config: Annotated[PolicyConfig, NO_PREFIX]
     out: Path
@@ -33,11 +39,19 @@ class AgentTraining:
     """Decides which episodes are labelled, the weights and the batches."""
     hardware: Annotated[Hardware, NO_PREFIX] = field(default_factory=Hardware)
     preset: Sizes = "laptop"
+    settings: Settings = None
 
     @classmethod
     def defaults(cls, name: str) -> Any:
         command = cls(get_preset(name).policy, Path(), preset=name)
         return required(command, *(each for each in ("lam", "kind", "data", "out") if hasattr(command, each)))
+
+    def configured(self, file: Path) -> Any:
+        """The same with the settings of an agent."""
+        run = agent_run(file, get_preset(self.preset).policy, self.reference)
+        more = {"grounding": run.grounding} if not self.reference else {}
+        config, labels = run.config, len(run.labelled)
+        return altered(self, config=config, labels=labels, seed=config.clone.seed, **more)
 
     def task(self, row: str, data: Path, bar: ProgressBar) -> Any:
         """What to train, as the row of that name in our tables was."""
@@ -46,11 +60,13 @@ class AgentTraining:
 
         preset, way, config = get_preset(self.preset), way_of(row), self.config.seeded(self.seed)
         part = PARTS.get(way, "clone")
-        if getattr(self.config, part) == getattr(preset.policy, part):  # what the user says counts
+        usual = self.settings is None and getattr(self.config, part) == getattr(preset.policy, part)
+        if usual:  # what the user says counts
             config = config.with_steps(way, steps_on_labels(preset, row, self.labels))
-        return AgentPlan(Store(data), self.labels, config, self.hardware, self.out, self.most(), bar)
+        store = Store(data)
+        return AgentPlan(store, self.labels, config, self.hardware, self.out, self.most(store), bar)
 
-    def most(self) -> int:
+    def most(self, store: Store) -> int:
         """Episodes to imitate; 0: all of the first half."""
         return 0
 
@@ -91,9 +107,12 @@ class PolicyTrain(AgentTraining):
     episodes: int = 0
     """Imitate at most this many episodes, where features of DINOv2 are costly; 0: all of the first half."""
 
-    def most(self) -> int:
+    def most(self, store: Store) -> int:
         if self.episodes < 0:
             raise UserError(f"--episodes {self.episodes}", "give 0 for all, or how many")
+        if self.settings is not None and not self.episodes:
+            run = agent_run(self.settings, self.config)
+            return len(run.unlabelled) if run.data == store.hash else 0
         return self.episodes
 
     def run(self) -> None:
@@ -113,6 +132,7 @@ class PolicyTrain(AgentTraining):
 class PolicyReference(AgentTraining):
     """Train an agent without latent actions, to compare with."""
 
+    reference: ClassVar[bool] = True
     kind: tyro.conf.Positional[Literal["labels-only", "idm", "all-actions"]] = "labels-only"
     """Imitate the labels alone, what an inverse dynamics model guesses from them, or all true actions (the ceiling)."""
     data: DataSet = Path()
@@ -120,6 +140,10 @@ class PolicyReference(AgentTraining):
     def run(self) -> None:
         from otflam.policy import train_reference
 
+        if self.settings is not None:
+            found = agent_run(self.settings, self.config, self.reference).reference
+            if found != self.kind:
+                raise UserError(f"{self.settings} is of {found}, not of {self.kind}", f"name {found}, or leave it out")
         with ProgressBar("policy", "steps", logs=False) as bar:
             task = self.task(self.kind, self.data, bar)
             train_reference(task, self.kind)

@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from otflam.commands.base import DataSet, Sharding, Sizes, checked_share, describe, required
+from otflam.commands.base import DataSet, Sharding, Sizes, altered, checked_share, describe, required
+from otflam.commands.settings import AS_RECORDED, HALF, Settings, others, tokenizer_run
 from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
@@ -27,20 +28,32 @@ class TokenizerTraining:
     train: TrainConfig
     out: Path
     """Folder for the trained tokenizer; an interrupted training continues there."""
-    share: float = 0.5
+    share: float = HALF
     """Share of the episodes, from the first on, to train on (at least one); the rest is held out."""
     hardware: Hardware = field(default_factory=Hardware)
     preset: Sizes = "laptop"
+    settings: Settings = None
+    kind: ClassVar[str]
 
     @classmethod
     def of(cls, name: str, model: Any, train: TrainConfig) -> Any:
         return required(cls(Path(), model, train, Path(), preset=name), "data", "out")
 
+    def configured(self, file: Path) -> Any:
+        """The same with the settings of a run."""
+        run = tokenizer_run(file, self.kind, type(self.model))
+        return altered(self, model=run.model, train=run.train, share=AS_RECORDED)
+
     def episodes(self, store: Any) -> tuple[Any, Any]:
         """Those that train, and those that are held out."""
         from otflam.data import split_episodes
 
-        train, held = split_episodes(store, checked_share(self.share), 1 - self.share)
+        share = self.share
+        if self.settings is not None and share == AS_RECORDED:
+            run, share = tokenizer_run(self.settings, self.kind, type(self.model)), HALF
+            if run.data == store.hash:
+                return run.episodes, others(len(store), run.episodes)
+        train, held = split_episodes(store, checked_share(share), 1 - share)
         return train if len(train) else [0], held if len(train) else []  # a single video trains and is not held out
 
     def held_out_clips(self, clips: Callable[[Any], Any], episodes: Any, held: Any) -> tuple[Any, Any]:
@@ -69,6 +82,7 @@ class TokenizerTraining:
 class TokenizerTrain(TokenizerTraining):
     """Train a motion tokenizer on a data set, or on several at once."""
 
+    kind: ClassVar[str] = "tokenizer"
     data: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """The data sets; frames of several are brought to one size and three colours."""
     model: TokenizerConfig
@@ -152,6 +166,7 @@ def parse_gap(text: str | None) -> Any:
 class TokenizerTrainFrames(TokenizerTraining):
     """Train the tokenizer of frames that FLAM works on."""
 
+    kind: ClassVar[str] = "frame tokenizer"
     data: DataSet
     model: FrameTokenizerConfig
 

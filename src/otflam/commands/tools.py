@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
 from otflam.commands.base import RECORDS, Records, Sizes, Workers
-from otflam.core import Launcher, UserError, default_workers, require_name
+from otflam.core import Launcher, UserError, default_workers, import_name, require_name
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
 
@@ -29,6 +29,17 @@ class GL:
         from otflam.envs import ensure_gl
 
         say(ensure_gl(self.install))
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script that completes commands, options and choices in a shell."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    """The shell; write the script to a file that it reads when it starts."""
+
+    def run(self) -> None:
+        say(import_name("otflam.completion:completion_script")(self.shell))  # which itself looks at all commands
 
 
 @dataclass(frozen=True)

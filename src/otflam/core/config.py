@@ -178,6 +178,9 @@ class TrainConfig:
                 raise UserError(f"--weights.{name} {weight}", "give a finite number")
 
 
+Logger = Literal["tensorboard", "wandb", "trackio", "none"]
+
+
 @dataclass(frozen=True)
 class Hardware:
     devices: int = 1
@@ -195,6 +198,8 @@ class Hardware:
     recompute: bool = False
     """Keep nothing inside Transformer and residual blocks between the two passes, and compute it again: less memory,
     more time."""
+    logger: Logger = field(default="tensorboard", metadata=ADDED)
+    """Where curves are shown while it trains, beside metrics.jsonl; wandb and trackio are extras."""
 
     def __post_init__(self) -> None:
         for name in ("devices", "nodes", "parts"):

@@ -1,7 +1,7 @@
 """A run directory: configuration, metrics, checkpoint; everything needed to continue or to trust a training.
 
 config.json       the resolved configuration and what it was trained on
-metrics.jsonl     one line per logged step        (tensorboard/ holds the same curves)
+metrics.jsonl     one line per logged step        (and on the board that was asked for)
 checkpoint.pt     the state to continue from
 model.safetensors the trained weights; written last
 """
@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-from otflam.core.config import to_json
+from otflam.core.boards import check_logger, open_board
+from otflam.core.config import Logger, to_json
 from otflam.core.errors import UserError
 from otflam.core.files import clear_temporary, lock_folder, read_json, replacing, write_json, write_text
 
@@ -28,10 +29,10 @@ METRICS_CURE = "mend it, or delete the folder and train again"
 class Run:
     """Opens a run directory, new or interrupted, for exactly one configuration."""
 
-    def __init__(self, path: Path, config: Any, *, writes: bool = True) -> None:
+    def __init__(self, path: Path, config: Any, *, writes: bool = True, logger: Logger = "tensorboard") -> None:
         """`writes` is False in all but one of the processes that train together."""
-        self.path, self.writes, self._board = path, writes, None
-        wanted = to_json(config)
+        self.path, self.writes, self.logger, self._board = path, writes, logger, None
+        self._config = wanted = to_json(config)
         if (path / "config.json").exists():
             begun = read_json(path / "config.json", "delete the folder and start again")
             if not isinstance(begun, dict):
@@ -42,6 +43,8 @@ class Run:
                 raise UserError(
                     f"{path} holds another training ({', '.join(changed)} differ)", "use its settings or another folder"
                 )
+        if not self.finished:
+            check_logger(logger)
         if writes and not self.finished:  # a finished run is of use where nobody may write
             path.mkdir(parents=True, exist_ok=True)
             weakref.finalize(self, os.close, lock_folder(path))
@@ -91,11 +94,9 @@ class Run:
         with (self.path / METRICS).open("a") as file:
             file.write(json.dumps(row) + "\n")
         if self._board is None:
-            from torch.utils.tensorboard import SummaryWriter  # late: it takes a second to load
-
-            self._board = SummaryWriter(str(self.path / "tensorboard"), purge_step=int(row["step"]))
-        for name, value in row.items():
-            self._board.add_scalar(name, value, int(row["step"]))
+            self._board = open_board(self.logger, self.path, self._config, int(row["step"]))
+        if self._board is not None:
+            self._board.log(row)
 
     def close(self) -> None:
         if self._board is not None:

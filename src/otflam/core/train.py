@@ -72,7 +72,7 @@ def train_into(
     """
     check_batch(train, fabric)
     about = about | {"train": to_json(train), "versions": versions("torch", "numpy")}
-    run = Run(out, about, writes=fabric.global_rank == 0)
+    run = Run(out, about, writes=fabric.global_rank == 0, logger=fabric.hardware.logger)
     if run.finished:
         return load()
     fit(model, feed(), train, run, fabric, progress, check)
