@@ -18,6 +18,7 @@ from otflam.commands.data import (
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
+from otflam.commands.own import Search
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -44,6 +45,7 @@ COMMANDS: dict[str, type[Command]] = {
     "tokenizer encode": TokenizerEncode,
     "tokenizer show": TokenizerShow,
     "tokenize": Tokenize,
+    "search": Search,
     "dino prepare": DinoPrepare,
     "dino encode": DinoEncode,
     **TRAININGS,

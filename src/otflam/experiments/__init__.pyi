@@ -14,6 +14,7 @@ from otflam.experiments.cells import (
 from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.machines import MACHINES as MACHINES, Accelerated as Accelerated, plan_work as plan_work
+from otflam.experiments.moments import Found as Found, search as search
 from otflam.experiments.studies import (
     STUDIES as STUDIES,
     draw_predictions_of as draw_predictions_of,
