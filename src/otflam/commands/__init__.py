@@ -18,7 +18,7 @@ from otflam.commands.data import (
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
-from otflam.commands.own import Search
+from otflam.commands.own import Search, Suggest
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -46,6 +46,7 @@ COMMANDS: dict[str, type[Command]] = {
     "tokenizer show": TokenizerShow,
     "tokenize": Tokenize,
     "search": Search,
+    "suggest": Suggest,
     "dino prepare": DinoPrepare,
     "dino encode": DinoEncode,
     **TRAININGS,

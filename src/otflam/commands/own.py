@@ -47,3 +47,19 @@ class Search:
         title = f"Moments like {self.like}, by {'codes' if self.lam is None else 'latents'}"
         say(f"wrote {draw_shots(found.query, found.shots, title, self.out / 'moments.png')}")
         say(f"wrote {write_shots(found.query, found.shots, title, self.out / 'moments.html')}")
+
+
+@dataclass(frozen=True)
+class Suggest:
+    """Suggest a gap between frames, a number of codes and how many videos, from a minute of measurements."""
+
+    data: DataSet
+
+    def run(self) -> None:
+        from otflam.data import Store
+        from otflam.experiments import suggest, told
+
+        with ProgressBar(f"measure {self.data}", "measurements") as bar:
+            found = suggest(Store(self.data), bar)
+        for line in told(found):
+            say(line)

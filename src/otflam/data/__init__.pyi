@@ -40,7 +40,7 @@ from otflam.data.masks import (
 )
 from otflam.data.moving_mnist import DEFAULT_SEQUENCES as DEFAULT_SEQUENCES, make_moving_mnist as make_moving_mnist
 from otflam.data.options import Collection as Collection, MovingMNIST as MovingMNIST, VideoImport as VideoImport
-from otflam.data.pictures import Frame as Frame, Piece as Piece
+from otflam.data.pictures import Frame as Frame
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
 from otflam.data.videos import import_videos as import_videos
 from otflam.data.writing import StoreWriter as StoreWriter
