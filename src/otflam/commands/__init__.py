@@ -18,7 +18,7 @@ from otflam.commands.data import (
 from otflam.commands.dino import DinoEncode, DinoPrepare
 from otflam.commands.experts import ExpertCurve, ExpertEvaluate, ExpertTrain
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, LamPredict, LamShow, training_commands
-from otflam.commands.own import Search, Suggest
+from otflam.commands.own import DataCompare, Search, Suggest
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -34,6 +34,7 @@ COMMANDS: dict[str, type[Command]] = {
     "collect": Collect,
     "data info": DataInfo,
     "data check": DataCheck,
+    "data compare": DataCompare,
     "data render": DataRender,
     "data masks": DataMasks,
     "data import videos": ImportVideos,

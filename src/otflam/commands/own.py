@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import tyro
+
 from otflam.commands.base import DataSet
 from otflam.report import ProgressBar, say
 
@@ -63,3 +65,35 @@ class Suggest:
             found = suggest(Store(self.data), bar)
         for line in told(found):
             say(line)
+
+
+@dataclass(frozen=True)
+class DataCompare:
+    """Put two videos side by side: both under their codes, and how unlike their codes are."""
+
+    one: tyro.conf.Positional[Path]
+    """A video file, or a folder of images."""
+    other: tyro.conf.Positional[Path]
+    """The other one."""
+    out: Path = Path("compared")
+    """Folder for side-by-side.mp4 and codes.csv."""
+    tokenizer: Path | None = None
+    """Folder of a trained tokenizer; by default the one that comes with the package."""
+
+    def run(self) -> None:
+        from otflam.experiments import compare_videos
+
+        with ProgressBar(f"compare {self.one}", "frames") as bar:
+            found = compare_videos(self.one, self.other, self.out, self.tokenizer, bar)
+        for video, moving, redrawn in zip((self.one, self.other), found.moving, found.redrawn, strict=True):
+            say(f"{video}: {100 * moving:.0f} % of the patches move; codes redraw {100 * redrawn:.0f} % of the motion")
+        say(f"{'code':>6} {'first':>8} {'second':>8}")
+        for code in found.shares.sum(0).argsort()[::-1][:10]:
+            first, second = found.shares[:, code]
+            say(f"{code:>6} {100 * first:>6.1f} % {100 * second:>6.1f} %")
+        say(
+            f"distance of the codes: {found.distance:.3f} (between halves of the first video {found.within[0]:.3f}, of "
+            f"the second {found.within[1]:.3f}; 0: equal shares, 1: no code in common)"
+        )
+        for path in found.paths:
+            say(f"wrote {path}")

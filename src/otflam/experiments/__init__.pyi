@@ -11,6 +11,7 @@ from otflam.experiments.cells import (
     named_so as named_so,
     run_cells as run_cells,
 )
+from otflam.experiments.compare import compare_videos as compare_videos
 from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.machines import MACHINES as MACHINES, Accelerated as Accelerated, plan_work as plan_work

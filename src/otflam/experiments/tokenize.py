@@ -60,11 +60,7 @@ def tokenize_video(
 
     Rows whose motion would span a cut hold zeros; shots.csv tells the shots, where there are several.
     """
-    tokenizer = load_tokenizer(folder or packaged_tokenizer())
-    if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
-        raise UserError(
-            f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
-        )
+    tokenizer = video_tokenizer(folder)
     size, patch, offsets = tokenizer.config.grid, tokenizer.config.patch, tokenizer.config.motion.offsets
     shots = [0]
     frames = note_cuts(read_frames(video, size * patch, patch, cuts), shots)
@@ -97,6 +93,16 @@ def tokenize_video(
     shown = [(number - offsets[0], *moment) for number, moment in sampler.chosen()]
     draw_clip_sheet(tokenizer, shown, tally.codes, title, paths[2])
     return Tokenized(paths, redrawn, moving)
+
+
+def video_tokenizer(folder: Path | None) -> OTF:
+    """A tokenizer that gives codes to places of colour frames; by default the packaged one."""
+    tokenizer = load_tokenizer(folder or packaged_tokenizer())
+    if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
+        raise UserError(
+            f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
+        )
+    return tokenizer
 
 
 def watch_frames(tokenizer: OTF, tally: Tally, frames: Iterator[Frame]) -> Iterator[CodedFrame]:
