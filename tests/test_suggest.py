@@ -81,7 +81,7 @@ def test_the_words_admit_what_is_unclear() -> None:
     sure, unsure, none = (Point(2, 0.5, gain, 0.002) for gain in (0.1, 0.021, 0.001))
     first = Point(1, 0.6, None, None)
     assert choose_codes([first, sure, Point(4, 0.4, 0.001, 0.001), Point(8, 0.1, 0.3, 0.001)]) == 2
-    assert choose_codes([first, unsure]) == 1
+    assert choose_codes([first, unsure]) == 1 and choose_codes([first, unsure, Point(4, 0.4, 0.1, 0.001)]) == 4
     assert "cannot be told whether that is enough" in code_words([first, unsure], 1)
     assert "not worth it" in code_words([first, none], 1) and "or more" in code_words([first, sure], 2)
     assert amount_words([first], "episodes").startswith("cannot be told from 1 episodes")

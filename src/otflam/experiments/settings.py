@@ -246,10 +246,11 @@ def point(amount: int, found: Float[np.ndarray, "g 2"], before: np.ndarray | Non
 
 
 def choose_codes(sizes: Sequence[Point]) -> int:
-    """The last size up to which every doubling is worth it."""
+    """The last size that is worth it, before a doubling that clearly is not."""
     chosen = sizes[0].amount
     for size in sizes[1:]:
-        if not size.worth:
+        if size.worth:
+            chosen = size.amount
+        elif not size.unclear:
             break
-        chosen = size.amount
     return chosen
