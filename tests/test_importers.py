@@ -15,7 +15,7 @@ from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.data.decoding import UnusableVideoError, decode_video, fit_square, natural_key
+from otflam.data.decoding import UnusableVideoError, decode_pieces, decode_video, fit_square, natural_key
 from otflam.data.formats.laom.trajectories import export_laom, import_laom
 from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
@@ -367,10 +367,10 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
     def stop(path: Path, *rest) -> Any:
         if path.name == "2.mkv":
             raise KeyboardInterrupt
-        return decode_video(path, *rest)
+        return decode_pieces(path, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("otflam.data.formats.videos.sources.decode_video", stop)
+        patch.setattr("otflam.data.formats.videos.sources.decode_pieces", stop)
         import_videos(folder, tmp_path / "out", config)
     assert (tmp_path / "out/parts.jsonl").read_text().count("digests") == 2
     with pytest.raises(UserError, match="fit differ"):
@@ -382,8 +382,8 @@ def test_an_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Mon
 
     decoded: list[str] = []
     monkeypatch.setattr(
-        "otflam.data.formats.videos.sources.decode_video",
-        lambda path, *rest: (decoded.append(path.name), decode_video(path, *rest))[1],
+        "otflam.data.formats.videos.sources.decode_pieces",
+        lambda path, *rest: (decoded.append(path.name), decode_pieces(path, *rest))[1],
     )
     store, _ = importing(folder, tmp_path / "out")
     assert decoded == ["2.mkv", "3.mkv"] and store.hash == whole.hash

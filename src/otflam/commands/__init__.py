@@ -20,6 +20,7 @@ from otflam.commands.formats import format_commands
 from otflam.commands.hub import HubPull, HubPush
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, training_commands
 from otflam.commands.lam_pictures import LamPredict, LamShow
+from otflam.commands.own import DataCompare, Search, Suggest
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -35,6 +36,7 @@ COMMANDS: dict[str, type[Command]] = {
     "collect": Collect,
     "data info": DataInfo,
     "data check": DataCheck,
+    "data compare": DataCompare,
     "data render": DataRender,
     "data masks": DataMasks,
     **FORMATS,
@@ -46,6 +48,8 @@ COMMANDS: dict[str, type[Command]] = {
     "tokenizer encode": TokenizerEncode,
     "tokenizer show": TokenizerShow,
     "tokenize": Tokenize,
+    "search": Search,
+    "suggest": Suggest,
     "dino prepare": DinoPrepare,
     "dino encode": DinoEncode,
     **TRAININGS,

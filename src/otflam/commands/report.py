@@ -24,12 +24,18 @@ class Report:
     records: Path | None = None
     """Folder of the records; by default 'records' in the first folder, or else results/records."""
     preset: Sizes = "laptop"
+    title: str | None = None
+    """Title of the page where all data sets are imported videos and no records are given; by default the folder's."""
 
     def run(self) -> None:
-        from otflam.report import Lines, make_page
+        from otflam.report import Lines, make_own_page, make_page, own_stores
 
         get_preset(self.preset)  # an unknown name gets a suggestion
         own = self.runs / "records"
+        if self.title is not None or (self.records is None and not own.is_dir() and own_stores(self.runs)):
+            page = make_own_page(self.runs, self.title or self.runs.resolve().name, self.out, Lines())
+            say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
+            return
         records = self.records or (own if own.is_dir() else RECORDS)
         page = make_page(self.runs, records, self.preset, self.out, Lines())
         say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")

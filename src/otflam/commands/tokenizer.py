@@ -228,13 +228,15 @@ class Tokenize:
     """Folder for codes.npy, overlay.mp4 and sheet.png."""
     tokenizer: Path | None = None
     """Folder of a trained tokenizer, or a packaged one: motion-general-64 (default), motion-general-256, walker-run."""
+    cuts: bool = True
+    """Look for cuts between shots; no motion spans one, and shots.csv tells where they are."""
 
     def run(self) -> None:
         with ProgressBar(f"tokenize {self.video}", "frames") as bar:
             bar.note("loading the tokenizer")  # at once, for it takes seconds
             from otflam.experiments import tokenize_video, verdict
 
-            found = tokenize_video(self.video, self.out, self.tokenizer, bar)
+            found = tokenize_video(self.video, self.out, self.tokenizer, bar, self.cuts)
         for path in found.paths:
             say(f"wrote {path}")
         say(verdict(found, self.video, self.tokenizer is not None))

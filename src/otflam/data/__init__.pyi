@@ -18,8 +18,8 @@ from otflam.data.collect import (
 )
 from otflam.data.compression import recompress as recompress
 from otflam.data.decoding import (
-    Frame as Frame,
     count_frames as count_frames,
+    decode_pieces as decode_pieces,
     decode_video as decode_video,
     read_frames as read_frames,
 )
@@ -55,6 +55,7 @@ from otflam.data.options import (
     MovingTextures as MovingTextures,
     VideoImport as VideoImport,
 )
+from otflam.data.pictures import Frame as Frame
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
 from otflam.data.textures import make_moving_textures as make_moving_textures
 from otflam.data.writing import StoreWriter as StoreWriter

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
 import numpy as np
+from av.video.reformatter import Interpolation
 from av.video.stream import VideoStream
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
 from otflam.core import DAMAGED, SILENT, Progress, UserError, open_image, open_video, reason, video_stream
+from otflam.data.cuts import THUMB, mark_cuts
 from otflam.data.options import VideoImport
+from otflam.data.pictures import Frame, Origin, Picture, Piece, UnusableVideoError, VideoFacts
 
 IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 """Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
@@ -35,105 +39,105 @@ MAX_ASPECT = 16
 """How much longer one side of a pixel, or of a frame that is shown whole, may be than the other."""
 
 
-@dataclass(frozen=True)
-class VideoFacts:
-    codec: str
-    lossy: bool
-    fps: float | None
-    """Of the source; image folders have none."""
-    source_size: tuple[int, int]
-    """Width and height as shown, after rotation."""
-    source_frames: int
-    """Frames decoded from the source."""
-    missing: int
-    """Frames that the time stamps promise and the decoder did not give: a damaged file, or one of variable rate."""
-    kept: tuple[int, ...]
-    """The source's number of every frame returned."""
-
-
-class UnusableVideoError(UserError):
-    """One source that cannot become an episode; the import goes on without it."""
-
-    def __init__(self, path: Path, problem: str, cure: str) -> None:
-        super().__init__(f"{path}: {problem}", cure)
-        self.reason = f"{problem}: {cure}"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What one frame came from."""
-
-    codec: str
-    lossy: bool
-    fps: Fraction | None
-    size: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One source frame that is not converted yet, so that a frame that is not kept costs no conversion."""
-
-    load: Callable[[], Image.Image]
-    origin: Origin
-    time: Fraction = Fraction()
-    turns: int = 0
-    """Quarter turns counter-clockwise that show it upright."""
-    aspect: float = 1.0
-    """Width of a source pixel over its height."""
-    place: float = 0.0
-    """How much of the source lies before it, as far as the source says."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One frame of a video that is passed on, not kept."""
-
-    small: UInt8[np.ndarray, "h w 3"]
-    """At the size that was asked for."""
-    whole: Image.Image
-    """As the source shows it: upright, with square pixels, at its own resolution."""
-    fps: Fraction | None
-
-
 def decode_video(
     path: Path, config: VideoImport, size: int = 0, progress: Progress = SILENT
 ) -> tuple[UInt8[np.ndarray, "t size size 3"], VideoFacts]:
-    """Read a video file or image folder as square frames, or raise UnusableVideoError with the reason.
+    """Read a video file or image folder whole as square frames, or raise UnusableVideoError with the reason.
 
     `progress` advances by what was read of its `size`.
     """
+    (piece,) = decode_pieces(path, replace(config, cuts=False, split_seconds=None), size, progress)
+    assert piece.facts is not None
+    return piece.frames, piece.facts
+
+
+def decode_pieces(path: Path, config: VideoImport, size: int = 0, progress: Progress = SILENT) -> Iterator[Piece]:
+    """The same shot by shot, and shots that are longer than `split_seconds` part by part.
+
+    Pieces with fewer than `min_frames` are left out, so that a source of which all are too short is unusable.
+    """
+    seen, ready, given = _Seen(), None, []
+    for piece in _grow(path, config, seen, size, progress):
+        if len(piece.kept) >= config.min_frames:
+            if ready is not None:
+                yield ready
+            ready, given = piece, given + list(piece.kept)
+    if ready is None:
+        raise _too_short(path, config, seen.kept)
+    yield replace(ready, facts=seen.facts(tuple(given)))
+
+
+class _Seen:
+    """What is known of a source, frame by frame."""
+
+    def __init__(self) -> None:
+        self.count = self.kept = 0
+        self.start = self.end = Fraction()
+        self.origin: Origin | None = None
+
+    def add(self, picture: Picture) -> None:
+        self.origin = picture.origin if self.origin is None or picture.origin.lossy else self.origin
+        self.start, self.end = (picture.time if self.count == 0 else self.start), picture.time
+        self.count += 1
+
+    def facts(self, given: tuple[int, ...]) -> VideoFacts:
+        assert self.origin is not None
+        missing = round((self.end - self.start) * (self.origin.fps or 0)) + 1 - self.count
+        missing = missing if missing > 1 + self.count // 50 else 0  # rates and time stamps are rounded
+        fps, dropped = float(self.origin.fps) if self.origin.fps else None, self.kept - len(given)
+        facts = (self.origin.codec, self.origin.lossy, fps, self.origin.size)
+        return VideoFacts(*facts, self.count, missing, given, dropped)
+
+
+def _grow(path: Path, config: VideoImport, seen: _Seen, size: int, progress: Progress) -> Iterator[Piece]:
+    """All pieces, however short; what is `seen` on the way is told."""
+    limit = math.inf if config.split_seconds is None else Fraction(config.split_seconds)
     # A bytearray grows in place: a list of frames would need their memory twice when it is joined.
-    pixels, kept, count, read, origin, start, end = bytearray(), [], 0, 0, None, Fraction(), Fraction()
-    for count, (picture, keep) in enumerate(_mark_nearest(_pictures(path, config), config.fps), start=1):
-        origin = picture.origin if origin is None or picture.origin.lossy else origin
-        start, end = (picture.time if count == 1 else start), picture.time
+    pixels, kept, begin, read, cut = bytearray(), [], Fraction(), 0, False
+
+    def piece() -> Piece:
+        frames = np.frombuffer(pixels, np.uint8).reshape(-1, config.size, config.size, 3)
+        assert seen.origin is not None
+        return Piece(frames, tuple(kept), float(begin - seen.start), seen.origin)
+
+    for number, (picture, keep) in enumerate(_mark_nearest(_pictures(path, config), config.fps)):
+        seen.add(picture)
         progress.advance(int(picture.place * size) - read)
-        read = int(picture.place * size)
-        if keep:
-            with _naming(path):
-                square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
-                pixels += np.rot90(square, picture.turns).tobytes()
-            kept.append(count - 1)
-    if origin is None or len(kept) < config.min_frames:
-        number = f"{len(kept)} frame{'s' * (len(kept) != 1)}" + (f" at {config.fps:g} fps" if config.fps else "")
-        few = "a transition needs at least 2" if len(kept) < 2 else f"fewer than the {config.min_frames} asked for"
-        raise UnusableVideoError(path, number, few)
-    missing = round((end - start) * (origin.fps or 0)) + 1 - count
-    missing = missing if missing > 1 + count // 50 else 0  # rates and time stamps are rounded
-    frames = np.frombuffer(pixels, np.uint8).reshape(-1, config.size, config.size, 3)
-    fps = float(origin.fps) if origin.fps else None
-    return frames, VideoFacts(origin.codec, origin.lossy, fps, origin.size, count, missing, tuple(kept))
+        read, cut = int(picture.place * size), cut or picture.cut
+        if not keep:
+            continue
+        if kept and (cut or picture.time - begin >= limit):
+            yield piece()
+            pixels, kept = bytearray(), []
+        begin, cut = (begin if kept else picture.time), False
+        with _naming(path):
+            square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
+            pixels += np.rot90(square, picture.turns).tobytes()
+        kept.append(number)
+        seen.kept += 1
+    if kept:
+        yield piece()
 
 
-def read_frames(path: Path, shorter: int, step: int) -> Iterator[Frame]:
-    """The frames of a video file or image folder, one by one, with the aspect kept.
+def _too_short(path: Path, config: VideoImport, kept: int) -> UnusableVideoError:
+    """The error of a source that gives no episode."""
+    if kept >= config.min_frames:
+        problem = f"no shot of its {kept} frames is long enough"
+        return UnusableVideoError(path, problem, f"each has fewer than {config.min_frames}; see --no-cuts")
+    number = f"{kept} frame{'s' * (kept != 1)}" + (f" at {config.fps:g} fps" if config.fps else "")
+    few = "a transition needs at least 2" if kept < 2 else f"fewer than the {config.min_frames} asked for"
+    return UnusableVideoError(path, number, few)
+
+
+def read_frames(path: Path, shorter: int, step: int, cuts: bool = False) -> Iterator[Frame]:
+    """The frames of a video file or image folder, one by one, with the aspect kept; where a shot begins, if asked.
 
     The shorter side becomes `shorter` pixels and the longer one a multiple of `step`.
     """
     if not path.exists():
         raise UserError(f"{path} does not exist", "give a video file or a folder of images")
     first = None
-    for number, picture in enumerate(_pictures(path, VideoImport())):
+    for number, picture in enumerate(_pictures(path, VideoImport(cuts=cuts))):
         with _naming(path):
             image = picture.load()
             width, height = image.width * picture.aspect, float(image.height)
@@ -146,7 +150,8 @@ def read_frames(path: Path, shorter: int, step: int) -> Iterator[Frame]:
             scale = shorter / min(first)
             size = [max(1, round(side * scale / step)) * step for side in first]
             small = image.resize((size[0], size[1]), Image.Resampling.BILINEAR)
-            frame = Frame(np.rot90(np.asarray(small), picture.turns), _upright(image, picture), picture.origin.fps)
+            upright, fps = _upright(image, picture), picture.origin.fps
+            frame = Frame(np.rot90(np.asarray(small), picture.turns), upright, fps, picture.cut)
         yield frame
     if first is None:
         raise UserError(f"{path} has no frames", "give a video file or a folder of images")
@@ -205,7 +210,10 @@ def fit_square(image: Image.Image, size: int, fit: str, aspect: float = 1.0) -> 
 
 def _pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
     with _naming(path):
-        yield from _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
+        pictures = _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
+        if config.cuts:
+            pictures = (replace(picture, cut=cut) for picture, cut in mark_cuts(pictures, lambda each: each.thumb()))
+        yield from pictures
 
 
 @contextmanager
@@ -240,10 +248,17 @@ def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
                 stamped = frame.pts is not None and frame.time_base
                 time = frame.pts * frame.time_base if stamped else Fraction(number) / (rate or 1)
                 place = min(max(float(time) / seconds, 0.0), 1.0) if seconds > 0 else 0.0
-                yield Picture(frame.to_image, origin, time, turns, float(aspect), place)
+                yield Picture(frame.to_image, partial(_thumbnail, frame), origin, time, turns, float(aspect), place)
     except av.FFmpegError as error:
         where = f"cannot be decoded after frame {number}" if number else "is not a readable video"
         raise UnusableVideoError(path, where, error.strerror or str(error)) from None
+
+
+def _thumbnail(frame: av.VideoFrame) -> UInt8[np.ndarray, "y x 3"]:
+    """A frame as cuts are found by, without ever making it a picture."""
+    width, height = THUMB
+    small = frame.reformat(width, height, "rgb24", interpolation=Interpolation.AREA)
+    return small.to_ndarray()
 
 
 def is_lossy(stream: VideoStream) -> bool:
@@ -278,7 +293,10 @@ def _folder_pictures(folder: Path, config: VideoImport) -> Iterator[Picture]:
         except DAMAGED as error:
             raise UnusableVideoError(folder, f"{file.name} is not a readable image", reason(error)) from None
         origin = Origin(codec, codec in ("jpeg", "mpo", "webp"), None, image.size)
-        yield Picture(lambda image=image: image, origin, place=number / len(files))
+        thumb = partial(image.resize, THUMB, Image.Resampling.BOX, reducing_gap=2.0)
+        yield Picture(
+            lambda image=image: image, lambda thumb=thumb: np.asarray(thumb()), origin, place=number / len(files)
+        )
 
 
 def natural_key(name: str) -> tuple[list[str | int], str]:

@@ -38,6 +38,10 @@ class VideoImport:
     """Make frames square by cutting the longer side at its centre, or by adding black bars."""
     min_frames: int = 2
     """Skip videos with fewer frames than this."""
+    cuts: bool = True
+    """Look for cuts between shots, and make every shot an episode of its own: none spans a cut."""
+    split_seconds: float | None = None
+    """Longest episode in seconds: what is longer is cut into parts; folders of images have no seconds."""
     actions: str | None = None
     """A .csv with columns video,frame,NAME,... or an .npz with one array [frames, actions] for each video."""
 

@@ -41,7 +41,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES += ("float16", "float32", "float64")
 FACTS = {"episode": int, "seed": int, "policy": str, "source": str, "motion_name": str}
-NUMBERS = ("return", "fps")
+NUMBERS = ("return", "fps", "begin")
 """What an episode may tell of itself, and of which type; numbers may be unknown."""
 
 

@@ -192,6 +192,10 @@ class StoreWriter:
             if elsewhere or not self._is_whole(part):
                 self._record(index, None)
 
+    def forget(self, index: int) -> None:
+        """Take a finished episode back; its rows stay as a gap."""
+        self._record(index, None)
+
     def _is_whole(self, part: dict[str, Any]) -> bool:
         return all(
             digest_rows(self.path / f"{name}.npy", spec, part["start"], part["length"]) == part["digests"][name]

@@ -11,6 +11,7 @@ from otflam.evaluate.codes import (
     Tally as Tally,
     factor_metrics as factor_metrics,
     mean_energy as mean_energy,
+    noise_energy as noise_energy,
     normalised_error as normalised_error,
     patch_kmeans_nmse as patch_kmeans_nmse,
     reconstruction as reconstruction,

@@ -145,8 +145,7 @@ class Tally:
     """What the codes of a video have in common, counted while it is watched."""
 
     def __init__(self, tokenizer: OTF) -> None:
-        config = tokenizer.config
-        self.patches, self.floor = 0, noise_level(config) * tokenizer.motion_channels * config.patch**2
+        self.patches, self.floor = 0, noise_energy(tokenizer)
         self.error = self.energy = self.moved = 0.0
         self.codes = np.zeros(tokenizer.codes)
         """How often each code occurs where something moves."""
@@ -171,6 +170,11 @@ class Tally:
     def moving(self) -> float:
         """Share of the patches that move."""
         return self.moved / self.patches
+
+
+def noise_energy(tokenizer: OTF) -> float:
+    """Mean energy of a patch's motion where nothing moves but the noise of a camera."""
+    return noise_level(tokenizer.config) * tokenizer.motion_channels * tokenizer.config.patch**2
 
 
 def mean_energy(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int) -> float:

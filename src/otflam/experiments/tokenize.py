@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image
 
-from otflam.core import SILENT, Progress, UserError, replacing, windows
+from otflam.core import SILENT, Progress, UserError, replacing, windows, write_text
 from otflam.data import HEADER, Column, Frame, count_frames, read_frames
 from otflam.evaluate import Tally
 from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
-from otflam.tokenizer import OTF, find_tokenizer, load_tokenizer, watch
+from otflam.tokenizer import OTF, load_tokenizer, watch
 
 CHUNK_BYTES = 1 << 26
 """Of frames that are worked on at once."""
@@ -53,15 +53,17 @@ class CodedFrame(NamedTuple):
     strength: Float[np.ndarray, "u v"]
 
 
-def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progress = SILENT) -> Tokenized:
-    """Write codes.npy (frame, row, column), overlay.mp4 and sheet.png; the grid follows the video's aspect."""
-    tokenizer = load_tokenizer(find_tokenizer(folder))
-    if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
-        raise UserError(
-            f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
-        )
+def tokenize_video(
+    video: Path, out: Path, folder: Path | None, progress: Progress = SILENT, cuts: bool = True
+) -> Tokenized:
+    """Write codes.npy (frame, row, column), overlay.mp4 and sheet.png; the grid follows the video's aspect.
+
+    Rows whose motion would span a cut hold zeros; shots.csv tells the shots, where there are several.
+    """
+    tokenizer = video_tokenizer(folder)
     size, patch, offsets = tokenizer.config.grid, tokenizer.config.patch, tokenizer.config.motion.offsets
-    frames = read_frames(video, size * patch, patch)
+    shots = [0]
+    frames = note_cuts(read_frames(video, size * patch, patch, cuts), shots)
     first, span = next(frames), offsets[-1] - offsets[0]
     total, tally = count_frames(video) - span, Tally(tokenizer)
     moments = watch_frames(tokenizer, tally, chain([first], frames))
@@ -80,6 +82,12 @@ def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progre
                 progress.reach(number, max(total, number))
         file.seek(0)
         file.write(grid.header(number))
+        if not tally.patches:
+            raise UserError(
+                f"{video} has no shot that is long enough", f"motion needs {span + 1} frames; see --no-cuts"
+            )
+    if len(shots) > 1:
+        paths = (*paths, write_shots(shots, number + span, first.fps, out / "shots.csv"))
     redrawn, moving = tally.redrawn, tally.moving
     title = f"{video.name}: its codes redraw {percent(redrawn)} of the motion"
     shown = [(number - offsets[0], *moment) for number, moment in sampler.chosen()]
@@ -87,15 +95,54 @@ def tokenize_video(video: Path, out: Path, folder: Path | None, progress: Progre
     return Tokenized(paths, redrawn, moving)
 
 
+def video_tokenizer(folder: Path | None) -> OTF:
+    """A tokenizer that gives codes to places of colour frames; by default the packaged one."""
+    tokenizer = load_tokenizer(find_tokenizer(folder))
+    if not isinstance(tokenizer, OTF) or tokenizer.config.channels != 3:
+        raise UserError(
+            f"{folder} does not give codes to places of colour frames", "use a factorised tokenizer for video"
+        )
+    return tokenizer
+
+
 def watch_frames(tokenizer: OTF, tally: Tally, frames: Iterator[Frame]) -> Iterator[CodedFrame]:
     """Frames with their codes, a few at a time; what they have in common is counted."""
     offsets = tokenizer.config.motion.offsets
-    first = next(frames)
+    first, span = next(frames), offsets[-1] - offsets[0]
     held = max(1, min(MAX_CHUNK_FRAMES, CHUNK_BYTES // (3 * first.whole.width * first.whole.height)))
-    for part in windows(chain([first], frames), offsets[-1] - offsets[0], held):
-        seen = watch(tokenizer, np.stack([frame.small for frame in part]))
-        for frame, codes, strong in zip(part[-offsets[0] :], seen.codes, tally.add(seen), strict=False):
+    for part in windows(chain([first], frames), span, held):
+        for frame, (codes, strong) in zip(part[-offsets[0] :], watch_part(tokenizer, tally, part, span), strict=False):
             yield CodedFrame(shrink(frame.whole), codes, strong)
+
+
+def watch_part(tokenizer: OTF, tally: Tally, part: list[Frame], span: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Codes and strengths of all motions that begin in some frames; those that would span a cut are blank."""
+    patch, (height, width, _) = tokenizer.config.patch, part[0].small.shape
+    blank = np.zeros((height // patch, width // patch), tokenizer.config.codebook.dtype)
+    edges = [0, *(place for place in range(1, len(part)) if part[place].cut), len(part)]
+    for begin, end in pairwise(edges):
+        if end - begin > span:
+            seen = watch(tokenizer, np.stack([frame.small for frame in part[begin:end]]))
+            yield from zip(seen.codes, tally.add(seen), strict=True)
+        for _ in range(max(begin, end - span), min(end, len(part) - span)):
+            yield blank, blank.astype(np.float32)
+
+
+def note_cuts(frames: Iterator[Frame], shots: list[int]) -> Iterator[Frame]:
+    """Pass frames on, and add the numbers of those with which a shot begins."""
+    for number, frame in enumerate(frames):
+        if frame.cut:
+            shots.append(number)
+        yield frame
+
+
+def write_shots(shots: list[int], count: int, fps: Fraction | None, path: Path) -> Path:
+    """The first and the last frame of every shot, and when it begins, where the video has a rate."""
+    lines = ["shot,first,last,seconds"]
+    for number, (first, end) in enumerate(pairwise([*shots, count])):
+        lines.append(f"{number},{first},{end - 1},{f'{float(first / fps):.3f}' if fps else ''}")
+    write_text(path, "\n".join(lines) + "\n")
+    return path
 
 
 def shrink(picture: Image.Image) -> Image.Image:

@@ -187,7 +187,8 @@ class Table:
         if self.named:
             columns["video"] = np.full(length, str(facts.get("source", "")), f"<U{self.widest}")
         if self.timed:
-            columns["time"] = frame / facts["fps"] if facts.get("fps") else np.full(length, np.nan)
+            times = facts.get("begin", 0) + frame / facts["fps"] if facts.get("fps") else np.full(length, np.nan)
+            columns["time"] = times  # of the video, of which an episode may be a part
         first = -self.offsets[0] if self.codes is not None else 0  # frames before an episode are padded, codes are not
         columns["valid"] = (frame >= first) & (frame + self.offsets[-1] < length)
         for name, column in (("latents", self.latents), ("codes", self.codes)):

@@ -1,34 +1,36 @@
 """Import own videos: files that ffmpeg reads, and folders of image frames, become episodes of a store.
 
 Codecs matter because a latent action is read from small changes between frames, and lossy codecs change exactly those.
-Action labels come from a .csv or .npz file that names frames of the sources.
-
-Axes: n labelled frames, a action values.
+Shots become episodes of their own, and long ones are cut into parts.
 """
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, read_arrays, to_json, versions
-from otflam.data.decoding import IMAGES, LOSSY_NOTE, UnusableVideoError, decode_video, list_images, natural_key
+from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, to_json, versions
+from otflam.data.action_files import Actions, read_actions
+from otflam.data.decoding import IMAGES, LOSSY_NOTE, decode_pieces, list_images, natural_key
 from otflam.data.options import VideoImport
+from otflam.data.pictures import UnusableVideoError, VideoFacts
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
 
 LOG = logging.getLogger(__name__)
-Labels = tuple[np.ndarray, np.ndarray]
-"""Numbers of the labelled frames int64 [n], and their actions float32 [n, a]."""
+PIECES = 1 << 20
+"""Pieces that a source may have: an episode's number while it is written tells its source and which piece it is."""
+MAX_LISTED = 5
+"""Rates that are told by name."""
+SAME_RATE = 0.01
+"""Share by which rates of sources that are meant to be the same may differ."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ def import_videos(
     report: Callable[[str], None] = LOG.warning,
     progress: Progress = SILENT,
 ) -> Store:
-    """Turn every video and image folder under `folder` into an episode; run again to continue an interrupted import."""
+    """Turn every shot of the videos and image folders under `folder` into episodes; run again to continue an
+    interrupted import."""
     _check(config)
     sources = find_sources(folder, out, config)
     actions = read_actions(Path(config.actions), [source.aliases for source in sources]) if config.actions else None
@@ -86,9 +89,11 @@ def import_videos(
     if lossy := [episode for episode in episodes.values() if episode["lossy"]]:
         codecs = ", ".join(sorted({episode["codec"] for episode in lossy}))
         report(f"{len(lossy)} of {len(episodes)} episodes come from lossy sources ({codecs}): {LOSSY_NOTE}")
+    if (rates := mixed_rates(episodes.values())) is not None:
+        report(rates)
     names = list(actions.names) if actions else None
     extra = {"kind": "videos", "skipped": skipped, "action_names": names, "versions": versions("av", "numpy", "pillow")}
-    return writer.finish(extra, len(sources) - len(skipped))
+    return writer.finish(extra, len(episodes))
 
 
 def _import_all(
@@ -100,25 +105,79 @@ def _import_all(
     progress: Progress,
 ) -> list[dict[str, str]]:
     """Write the episodes that are missing, and say which sources cannot become one."""
-    done, skipped, total = writer.done(), [], sum(source.bytes for source in sources)
+    done, skipped, total = _known_pieces(writer), [], sum(source.bytes for source in sources)
     ends = list(accumulate(source.bytes for source in sources))
     progress.start(0, total)
     for index, (source, end) in enumerate(zip(sources, ends, strict=True)):
-        if index not in done:
+        if not is_whole(known := done.get(index, {})):
             try:
-                frames, facts = decode_video(source.path, config, source.bytes, progress)
+                facts = _import_source(index, source, writer, config, actions, known, progress)
             except UnusableVideoError as error:
+                for piece in _known_pieces(writer).get(index, {}):  # those before it broke
+                    writer.forget(index * PIECES + piece)
                 skipped.append({"source": source.name, "reason": error.reason})
                 report(f"skipped {source.name}: {error.reason}")
             else:
                 if facts.missing:
                     report(f"{source.name}: {facts.missing} frames are missing: it is damaged or of variable rate")
-                labels = actions.rows(source.name, facts.source_frames, facts.kept) if actions else {}
-                info: dict[str, Any] = {"source": source.name, "codec": facts.codec, "lossy": facts.lossy}
-                info |= {"source_size": facts.source_size, "source_fps": facts.fps, "fps": config.fps or facts.fps}
-                writer.append(index, {"frames": frames, **labels}, info)
+                if facts.dropped:
+                    short = f"shots or parts shorter than {config.min_frames} frames"
+                    report(f"{source.name}: {facts.dropped} frames are left out: they lie in {short}")
         progress.reach(end, total)
     return skipped
+
+
+def _import_source(
+    index: int,
+    source: Source,
+    writer: StoreWriter,
+    config: VideoImport,
+    actions: Actions | None,
+    known: dict[int, dict[str, Any]],
+    progress: Progress,
+) -> VideoFacts:
+    """Write the pieces of a source that are not known; the last one is told as such, for only then all are there."""
+
+    for number, piece in enumerate(decode_pieces(source.path, config, source.bytes, progress)):
+        labels = actions.rows(source.name, piece.kept) if actions else {}
+        if piece.facts is not None and actions:
+            actions.check_frames(source.name, piece.facts.source_frames)
+        if number not in known:
+            origin = piece.origin
+            fps = float(origin.fps) if origin.fps else None
+            info: dict[str, Any] = {"source": source.name, "codec": origin.codec, "lossy": origin.lossy}
+            info |= {"source_size": origin.size, "source_fps": fps, "fps": config.fps or fps, "begin": piece.begin}
+            info |= {"source_frame": piece.kept[0], "last": piece.facts is not None}
+            writer.append(index * PIECES + number, {"frames": piece.frames, **labels}, info)
+        if piece.facts is not None:
+            return piece.facts
+    raise AssertionError("the last piece of a source has its facts")
+
+
+def _known_pieces(writer: StoreWriter) -> dict[int, dict[int, dict[str, Any]]]:
+    """The finished episodes by source, and by which piece of it they are."""
+    known: dict[int, dict[int, dict[str, Any]]] = {}
+    for index, part in writer.done().items():
+        known.setdefault(index // PIECES, {})[index % PIECES] = part
+    return known
+
+
+def is_whole(pieces: dict[int, dict[str, Any]]) -> bool:
+    """Whether all pieces of a source are there."""
+    return any(part.get("last") for part in pieces.values()) and len(pieces) == max(pieces) + 1
+
+
+def mixed_rates(episodes: Iterable[dict[str, Any]]) -> str | None:
+    """One line if the episodes have different rates: the same gap of frames is then not the same time."""
+    found = Counter(episode["fps"] for episode in episodes if episode["fps"])
+    if not found or max(found) <= (1 + SAME_RATE) * min(found):
+        return None
+    listed = ", ".join(f"{count} of {rate:g}" for rate, count in sorted(found.items())[:MAX_LISTED])
+    more = f" and {len(found) - MAX_LISTED} other rates" if len(found) > MAX_LISTED else ""
+    return (
+        f"the episodes have different frame rates ({listed}{more} fps): one gap of frames is then not one time; "
+        f"import them into a new folder with --fps {min(found):g}"
+    )
 
 
 def _check(config: VideoImport) -> None:
@@ -128,6 +187,8 @@ def _check(config: VideoImport) -> None:
         raise UserError(f"min-frames is {config.min_frames}", "a transition needs at least 2")
     if config.fps is not None and not 0 < config.fps < math.inf:
         raise UserError(f"fps is {config.fps}", "choose a positive rate such as 15")
+    if config.split_seconds is not None and not 0 < config.split_seconds < math.inf:
+        raise UserError(f"split-seconds is {config.split_seconds}", "choose a positive number of seconds such as 20")
 
 
 def find_sources(folder: Path, out: Path, config: VideoImport) -> list[Source]:
@@ -151,112 +212,3 @@ def find_sources(folder: Path, out: Path, config: VideoImport) -> list[Source]:
     if not found:
         raise UserError(f"no videos or image folders under {folder}", "is this the right folder?")
     return sorted(found, key=lambda source: natural_key(source.name))
-
-
-@dataclass(frozen=True)
-class Actions:
-    names: tuple[str, ...]
-    """One for each action value."""
-    digest: str
-    """Names the file's content, so that an import is not continued with other labels."""
-    labels: dict[str, Labels]
-    """By source name."""
-
-    def rows(self, name: str, count: int, kept: tuple[int, ...]) -> dict[str, np.ndarray]:
-        """The action columns of an episode that keeps some of a source's `count` frames; without a label they are 0."""
-        actions, mask = np.zeros((count, len(self.names)), np.float32), np.zeros(count, bool)
-        if name in self.labels:
-            frames, values = self.labels[name]
-            if frames.max(initial=-1) >= count:
-                raise UserError(
-                    f"the actions file labels frame {frames.max()} of {name}, which has {count} frames",
-                    "frames count from 0; correct the file and import into a new folder",
-                )
-            actions[frames], mask[frames] = values, True
-        return {"actions": actions[list(kept)], "action_mask": mask[list(kept)]}
-
-
-def read_actions(path: Path, aliases: list[tuple[str, str, str]]) -> Actions:
-    """Read an actions file and match its videos with the sources; `aliases` has each one's names, its own first."""
-    readers = {".csv": _read_csv, ".npz": _read_npz}
-    if path.suffix.lower() not in readers:
-        raise UserError(f"{path} is no actions file", "give a .csv or .npz")
-    try:
-        digest = digest_file(path)
-        names, tables = readers[path.suffix.lower()](path)
-    except (OSError, ValueError, csv.Error) as error:
-        raise UserError(f"{path} cannot be read", str(error)) from None
-    known: dict[str, list[str]] = {}
-    for level in (2, 1, 0):  # a source's own name hides the same short name of another
-        group: dict[str, list[str]] = {}
-        for called in aliases:
-            group.setdefault(called[level], []).append(called[0])
-        known |= group
-    labels: dict[str, Labels] = {}
-    for video, table in tables.items():
-        if not (matches := known.get(video)):
-            raise UserError(f"{path} names {video!r}, which is not here", f"use names such as {aliases[0][0]!r}")
-        if len(matches) > 1 or matches[0] in labels:
-            raise UserError(f"{path}: {video!r} is ambiguous", f"call {matches[0]!r} by its full name, and only so")
-        labels[matches[0]] = table
-    return Actions(names, digest, labels)
-
-
-def _read_csv(path: Path) -> tuple[tuple[str, ...], dict[str, Labels]]:
-    rows: dict[str, dict[int, list[float]]] = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(file)
-        header = [field.strip() for field in next(reader, [])]
-        if header[:2] != ["video", "frame"] or len(header) < 3:
-            raise UserError(f"{path} begins with {','.join(header)!r}", "its first line must be video,frame,NAME,...")
-        for cells in filter(None, reader):
-            where = f"{path} line {reader.line_num}"
-            if len(cells) != len(header):
-                raise UserError(f"{where} has {len(cells)} cells", f"the header has {len(header)}")
-            video = rows.setdefault(cells[0].strip(), {})
-            frame = _number(int, cells[1], f"{where}: frame", "count frames 0, 1, 2, ...")
-            if frame < 0 or frame in video:
-                raise UserError(f"{where}: frame {frame} is negative or repeated", "label each frame once, from 0")
-            if frame >= 2**53:
-                raise UserError(f"{where}: no video has a frame {frame}", "count frames 0, 1, 2, ...")
-            cure = "give a finite number, or leave the line out if the frame has no label"
-            pairs = zip(header[2:], cells[2:], strict=True)
-            video[frame] = [_number(np.float32, cell, f"{where}: {name}", cure) for name, cell in pairs]
-    if not rows:
-        raise UserError(f"{path} labels no frame", "add a line for each labelled frame")
-    return tuple(header[2:]), {
-        video: (np.array(list(table), np.int64), np.array(list(table.values()), np.float32))
-        for video, table in rows.items()
-    }
-
-
-def _number(kind: Any, cell: str, where: str, cure: str) -> Any:
-    try:
-        with np.errstate(over="ignore"):
-            number = kind(cell)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise UserError(f"{where} is {cell.strip()!r}", cure)
-    return number
-
-
-def _read_npz(path: Path) -> tuple[tuple[str, ...], dict[str, Labels]]:
-    tables: dict[str, Labels] = {}
-    width = 0
-    for video, table in read_arrays(path).items():
-        where = f"{path}: array {video!r}"
-        if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-            raise UserError(f"{where} is {table.dtype}{list(table.shape)}", "expected numbers [frames, actions]")
-        if width not in (0, table.shape[1]):
-            raise UserError(f"{where} has {table.shape[1]} action values", f"those before it have {width}")
-        width = table.shape[1]
-        with np.errstate(over="ignore"):
-            table = table.astype(np.float32)
-        frames = np.flatnonzero(~np.isnan(table).all(axis=1))
-        if len(bad := frames[~np.isfinite(table[frames]).all(axis=1)]):
-            raise UserError(f"{where} row {bad[0]} is not finite", "only whole rows of NaN mean 'no label'")
-        tables[video] = (frames, table[frames])
-    if not width:
-        raise UserError(f"{path} has no arrays", "save one array [frames, actions] under each video's name")
-    return tuple(f"action{index}" for index in range(width)), tables

@@ -1,0 +1,150 @@
+"""The report of one's own videos: every file with its frames and its codes, and no word of the paper.
+
+Axes: k codes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from markupsafe import Markup
+from PIL import Image
+
+from otflam.core import SILENT, Progress, UserError, write_text
+from otflam.data import Store
+from otflam.report.explorer import as_uri
+from otflam.report.moments import as_picture, clock
+from otflam.report.page import make_page
+from otflam.report.runs import find_releases, find_stores
+from otflam.report.style import INK, MUTED, PAPER, hexed
+from otflam.report.vocabulary import code_colours, make_atlas
+from otflam.tokenizer import OTF, TOKENIZER_KIND, encode_store, load_tokenizer, motion_clips, packaged_tokenizer
+
+SHOWN, SIDE = 8, 96
+"""Frames of a video that are shown, and pixels along one."""
+TOP = 6
+"""Codes that are listed for a video."""
+LOOK = f"""body{{font:15px/1.5 sans-serif;max-width:1080px;margin:32px auto;padding:0 16px}}
+body{{background:{hexed(PAPER)};color:{hexed(INK)}}} h3{{margin:28px 0 2px;font-size:16px}}
+p.facts{{color:{hexed(MUTED)};margin:2px 0 6px}} .strip{{width:100%;max-width:{SHOWN * (SIDE + 2)}px}}
+.code{{display:inline-block;margin:0 12px 6px 0}} .dot{{display:inline-block;width:12px;height:12px;margin-right:4px}}
+.near img{{width:28px;height:28px;margin-right:2px;image-rendering:pixelated}}"""
+
+
+def own_stores(runs: Path) -> list[Store]:
+    """The data sets under a folder, if all of them are imported videos; else none."""
+    stores = sorted(find_stores(runs), key=lambda store: store.path.name) if runs.is_dir() else []
+    return stores if all(store.meta.get("kind") == "videos" for store in stores) else []
+
+
+def make_own_page(runs: Path, title: str, out: Path, progress: Progress = SILENT) -> Path:
+    """Write the page of all imported videos under a folder, and beside it an explorer of what was trained on them."""
+    stores = own_stores(runs)
+    if not stores:
+        raise UserError(f"there is no data set of imported videos in {runs}", "see 'otflam data import videos --help'")
+    try:
+        make_page(runs, out / "no records", "laptop", out / "explorer", progress)
+        link = Markup('<p><a href="explorer/index.html">Explorer of codes and predictions</a></p>')
+    except UserError:
+        link = Markup("")  # nothing was trained on these data
+    parts = Markup("").join(part for store in stores for part in show_store(runs, store, progress))
+    head = Markup('<!doctype html><html lang="en"><meta charset="utf-8"><title>{}</title>').format(title)
+    body = Markup("<style>{}</style><h1>{}</h1>{}{}</html>").format(Markup(LOOK), title, link, parts)
+    path = out / "index.html"
+    write_text(path, str(head + body))
+    return path
+
+
+def tokenizer_of(runs: Path, store: Store) -> tuple[Path, bool]:
+    """The folder of a tokenizer that was trained on a data set, or that of the packaged one; and whether it is own."""
+    for release in find_releases(runs, TOKENIZER_KIND):
+        if release.config["data"] == store.hash and release.config["model"]["method"] == "otf":
+            return release.folder, True
+    return packaged_tokenizer(), False
+
+
+def show_store(runs: Path, store: Store, progress: Progress) -> Iterator[Markup]:
+    """A data set: what it holds, its vocabulary, and every video."""
+    folder, own = tokenizer_of(runs, store)
+    tokenizer = load_tokenizer(folder)
+    assert isinstance(tokenizer, OTF)
+    column = encode_store(store, folder, progress.part(f"codes of {store.path.name}", "episodes"))
+    span = tokenizer.config.motion.offsets[-1]
+    videos: dict[str, list[int]] = {}
+    for index, episode in enumerate(store.episodes):
+        videos.setdefault(str(episode.get("source", f"episode {index}")), []).append(index)
+    counts = {name: count_codes(column, episodes, tokenizer.codes, span) for name, episodes in videos.items()}
+    whole = np.sum(list(counts.values()), 0)
+    yield Markup("<h2>{}</h2><p class=facts>{} videos, {} episodes, {} frames; codes of {}</p>").format(
+        *(store.path.name, len(videos), len(store), int(store.lengths.sum())),
+        "a tokenizer that was trained on them" if own else "the packaged tokenizer, which learned from walker-run",
+    )
+    yield show_vocabulary(tokenizer, store, whole)
+    for name, episodes in videos.items():
+        yield show_video(store, name, episodes, counts[name], whole)
+
+
+def count_codes(column: Store, episodes: Sequence[int], codes: int, span: int) -> Float[np.ndarray, " k"]:
+    """How often each code occurs in some episodes."""
+    total = np.zeros(codes)
+    for index in episodes:
+        rows = column.episode(column.places[index], "codes")
+        total += np.bincount(rows[: max(0, len(rows) - span)].ravel(), minlength=codes)
+    return total
+
+
+def show_vocabulary(tokenizer: OTF, store: Store, counts: np.ndarray) -> Markup:
+    """The most frequent codes, each with the patches of motion that are nearest to it."""
+    entries = make_atlas(tokenizer, motion_clips(store, tokenizer.config), samples=100)
+    items = []
+    for code in np.argsort(-counts, kind="stable")[: 4 * TOP]:
+        tiles = Markup("").join(
+            Markup('<img src="{}" alt="">').format(as_png(Image.fromarray(patch))) for patch in entries[code].nearest
+        )
+        items.append(Markup("<div class='code near'>{} {}</div>").format(swatch(int(code), counts), tiles))
+    return Markup("<h3>Codes and their nearest patches of motion</h3>{}").format(Markup("").join(items))
+
+
+def show_video(store: Store, name: str, episodes: Sequence[int], counts: np.ndarray, whole: np.ndarray) -> Markup:
+    """A video: its length, some of its frames, and its codes."""
+    frames = int(store.lengths[list(episodes)].sum())
+    rate = store.episodes[episodes[0]].get("fps")
+    length = f", {clock(frames / rate)} at {rate:g} fps" if rate else ""
+    facts = f"{len(episodes)} episode{'s' * (len(episodes) != 1)}, {frames} frames{length}"
+    used = counts / max(counts.sum(), 1)
+    entropy = -(used[used > 0] * np.log(used[used > 0])).sum()
+    apart = np.sqrt(np.square(np.sqrt(used) - np.sqrt(whole / max(whole.sum(), 1))).sum() / 2)
+    told = f"effective number of codes {np.exp(entropy):.1f}; distance from all videos' codes {apart:.2f}"
+    top = [swatch(int(code), counts) for code in np.argsort(-counts, kind="stable")[:TOP] if counts[code]]
+    codes = Markup("").join(Markup("<span class=code>{}</span>").format(each) for each in top)
+    return Markup('<h3>{}</h3><p class=facts>{}; {}</p><img class=strip src="{}" alt=""><div>{}</div>').format(
+        name, facts, told, strip(store, episodes), codes
+    )
+
+
+def swatch(code: int, counts: np.ndarray) -> Markup:
+    """A code with its colour and its share."""
+    colour = hexed(tuple(int(part) for part in code_colours(len(counts))[code]))  # ty: ignore[invalid-argument-type]
+    share = 100 * counts[code] / max(counts.sum(), 1)
+    return Markup('<span class=dot style="background:{}"></span>{} ({:.1f} %)').format(colour, code, share)
+
+
+def strip(store: Store, episodes: Sequence[int]) -> str:
+    """Evenly spaced frames of all episodes of a video."""
+    places = [(index, time) for index in episodes for time in range(int(store.lengths[index]))]
+    chosen = np.unique(np.linspace(0, len(places) - 1, SHOWN).round().astype(int))
+    sheet = Image.new("RGB", (len(chosen) * (SIDE + 2), SIDE), PAPER)
+    for column, place in enumerate(chosen):
+        index, time = places[place]
+        sheet.paste(as_picture(store.episode(index, "frames")[time]).resize((SIDE, SIDE)), (column * (SIDE + 2), 0))
+    return as_png(sheet)
+
+
+def as_png(picture: Image.Image) -> str:
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return as_uri("image/png", buffer.getvalue())
