@@ -20,7 +20,7 @@ from otflam.core import SILENT, Progress, UserError, replacing, windows, write_t
 from otflam.data import HEADER, Column, Frame, count_frames, read_frames
 from otflam.evaluate import Tally
 from otflam.report import Sampler, draw_clip_sheet, overlay, sheet_tile, writing_video
-from otflam.tokenizer import OTF, load_tokenizer, watch
+from otflam.tokenizer import OTF, find_tokenizer, load_tokenizer, watch
 
 CHUNK_BYTES = 1 << 26
 """Of frames that are worked on at once."""
