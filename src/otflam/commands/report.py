@@ -33,7 +33,12 @@ class Report:
         get_preset(self.preset)  # an unknown name gets a suggestion
         own = self.runs / "records"
         if self.title is not None or (self.records is None and not own.is_dir() and own_stores(self.runs)):
-            page = make_own_page(self.runs, self.title or self.runs.resolve().name, self.out, Lines())
+            explorer = Path("explorer/index.html")
+            try:
+                make_page(self.runs, self.out / "no-records", self.preset, self.out / "explorer", Lines())
+            except UserError:
+                explorer = None  # nothing was trained on these data
+            page = make_own_page(self.runs, self.title or self.runs.resolve().name, self.out, explorer, Lines())
             say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB)")
             return
         records = self.records or (own if own.is_dir() else RECORDS)

@@ -18,9 +18,7 @@ from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import Store
 from otflam.report.explorer import as_uri
 from otflam.report.moments import as_picture, clock
-from otflam.report.page import make_page
 from otflam.report.runs import find_releases, find_stores
-from otflam.report.style import INK, MUTED, PAPER, hexed
 from otflam.report.vocabulary import code_colours, make_atlas
 from otflam.tokenizer import OTF, TOKENIZER_KIND, encode_store, load_tokenizer, motion_clips, packaged_tokenizer
 
@@ -28,11 +26,11 @@ SHOWN, SIDE = 8, 96
 """Frames of a video that are shown, and pixels along one."""
 TOP = 6
 """Codes that are listed for a video."""
-LOOK = f"""body{{font:15px/1.5 sans-serif;max-width:1080px;margin:32px auto;padding:0 16px}}
-body{{background:{hexed(PAPER)};color:{hexed(INK)}}} h3{{margin:28px 0 2px;font-size:16px}}
-p.facts{{color:{hexed(MUTED)};margin:2px 0 6px}} .strip{{width:100%;max-width:{SHOWN * (SIDE + 2)}px}}
-.code{{display:inline-block;margin:0 12px 6px 0}} .dot{{display:inline-block;width:12px;height:12px;margin-right:4px}}
-.near img{{width:28px;height:28px;margin-right:2px;image-rendering:pixelated}}"""
+LOOK = """body{font:15px/1.5 sans-serif;max-width:1080px;margin:32px auto;padding:0 16px}
+body{background:#fafaf8;color:#26262a} h3{margin:28px 0 2px;font-size:16px}
+p.facts{color:#78787e;margin:2px 0 6px} .strip{width:100%;max-width:784px}
+.code{display:inline-block;margin:0 12px 6px 0} .dot{display:inline-block;width:12px;height:12px;margin-right:4px}
+.near img{width:28px;height:28px;margin-right:2px;image-rendering:pixelated}"""
 
 
 def own_stores(runs: Path) -> list[Store]:
@@ -41,16 +39,14 @@ def own_stores(runs: Path) -> list[Store]:
     return stores if all(store.meta.get("kind") == "videos" for store in stores) else []
 
 
-def make_own_page(runs: Path, title: str, out: Path, progress: Progress = SILENT) -> Path:
-    """Write the page of all imported videos under a folder, and beside it an explorer of what was trained on them."""
+def make_own_page(runs: Path, title: str, out: Path, explorer: Path | None = None, progress: Progress = SILENT) -> Path:
+    """Write the page of all imported videos under a folder, with a link to an explorer, if there is one."""
     stores = own_stores(runs)
     if not stores:
         raise UserError(f"there is no data set of imported videos in {runs}", "see 'otflam data import videos --help'")
-    try:
-        make_page(runs, out / "no records", "laptop", out / "explorer", progress)
-        link = Markup('<p><a href="explorer/index.html">Explorer of codes and predictions</a></p>')
-    except UserError:
-        link = Markup("")  # nothing was trained on these data
+    link = (
+        Markup('<p><a href="{}">Explorer of codes and predictions</a></p>').format(explorer) if explorer else Markup("")
+    )
     parts = Markup("").join(part for store in stores for part in show_store(runs, store, progress))
     head = Markup('<!doctype html><html lang="en"><meta charset="utf-8"><title>{}</title>').format(title)
     body = Markup("<style>{}</style><h1>{}</h1>{}{}</html>").format(Markup(LOOK), title, link, parts)
@@ -128,7 +124,7 @@ def show_video(store: Store, name: str, episodes: Sequence[int], counts: np.ndar
 
 def swatch(code: int, counts: np.ndarray) -> Markup:
     """A code with its colour and its share."""
-    colour = hexed(tuple(int(part) for part in code_colours(len(counts))[code]))  # ty: ignore[invalid-argument-type]
+    colour = f"#{bytes(code_colours(len(counts))[code]).hex()}"
     share = 100 * counts[code] / max(counts.sum(), 1)
     return Markup('<span class=dot style="background:{}"></span>{} ({:.1f} %)').format(colour, code, share)
 
@@ -137,7 +133,7 @@ def strip(store: Store, episodes: Sequence[int]) -> str:
     """Evenly spaced frames of all episodes of a video."""
     places = [(index, time) for index in episodes for time in range(int(store.lengths[index]))]
     chosen = np.unique(np.linspace(0, len(places) - 1, SHOWN).round().astype(int))
-    sheet = Image.new("RGB", (len(chosen) * (SIDE + 2), SIDE), PAPER)
+    sheet = Image.new("RGB", (len(chosen) * (SIDE + 2), SIDE), "white")
     for column, place in enumerate(chosen):
         index, time = places[place]
         sheet.paste(as_picture(store.episode(index, "frames")[time]).resize((SIDE, SIDE)), (column * (SIDE + 2), 0))
