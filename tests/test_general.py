@@ -32,6 +32,7 @@ from otflam.tokenizer import (
     noise_level,
     train_on_mixture,
 )
+from otflam.tokenizer.model import patch_energy
 
 SMALL = TokenizerConfig(
     codebook=CodebookConfig(8, 6, patience=4),
@@ -79,13 +80,24 @@ def otf(stores: list[Store], tmp_path_factory: pytest.TempPathFactory) -> OTF:
 def test_still_patches_have_a_code_that_draws_nothing(stores: list[Store], otf: OTF) -> None:
     clips = Clips(stores[0], (0, 2), episodes=[2, 3])
     frame, signal = otf.observe(clips.gather(np.arange(20)))
-    codes, redrawn = otf.encode(signal), otf.redraw(otf.encode(signal), frame)
+    codes, redrawn = otf.encode(signal, frame), otf.redraw(otf.encode(signal, frame), frame)
     energy = signal.view(20, 3, 4, 3, 4, 3).square().mean((1, 3, 5)).flatten(1)
     still = (energy < 0.25 * energy.mean(1, keepdim=True)) | (energy < noise_level(SMALL))
-    assert torch.equal(codes == 0, still) and 0 < still.float().mean() < 1
+    assert (codes[still] == 0).all() and 0 < still.float().mean() < 1 and (codes > 0).any()
     drawn = redrawn.view(20, 3, 4, 3, 4, 3).square().mean((1, 3, 5)).flatten(1)
     assert (drawn[still] == 0).all() and (drawn[~still] > 0).any()
     assert (otf.codebook.vectors[0] == 0).all() and otf.codebook.counts[0] == 0
+
+
+def test_no_code_draws_worse_than_nothing(stores: list[Store], otf: OTF) -> None:
+    """A code that would gives way to stillness; its neighbours are drawn anew without it, so that it is nearly so."""
+    frame, signal = otf.observe(Clips(stores[0], (0, 2), episodes=[2, 3]).gather(np.arange(20)))
+    codes = otf.encode(signal, frame)
+    error = patch_energy(otf.redraw(codes, frame) - signal, 3) / patch_energy(signal, 3)
+    assert (error[codes > 0] < 1).float().mean() > 0.95
+    careless = otf.codebook.nearest(otf.embed(signal).flatten(0, 1)).view_as(codes) * otf.moving(signal)
+    worse = patch_energy(otf.redraw(careless, frame) - signal, 3) >= patch_energy(signal, 3)
+    assert torch.equal(codes, careless * ~worse)
 
 
 def test_stillness_scores_one_where_nothing_is_drawn(stores: list[Store], otf: OTF) -> None:

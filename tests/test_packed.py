@@ -85,7 +85,8 @@ def test_codes_belong_to_frames(folder: Path, capsys: pytest.CaptureFixture[str]
     pairs = torch.from_numpy(frames[np.array(rows)[:, None] + [0, tokenizer.config.motion.stride]])
     with torch.inference_mode():
         batch = Batch(pairs, tokenizer.config.motion.offsets, {})
-        expected = tokenizer.encode(tokenizer.observe(batch)[1]).numpy()
+        frame, signal = tokenizer.observe(batch)
+        expected = tokenizer.encode(signal, frame).numpy()
     assert len(codes) == len(frames)
     np.testing.assert_array_equal(codes[rows], expected)
 

@@ -30,9 +30,9 @@ from otflam.lam.labels import WEIGHT
 from otflam.policy.agent import load_agent
 from otflam.policy.clone import load_clone
 from otflam.presets import get_preset
-from otflam.tokenizer.api import Tokenizer
+from otflam.tokenizer.api import Tokenizer, packaged_tokenizer
 from otflam.tokenizer.build import load_frame_tokenizer
-from otflam.tokenizer.config import TokenizerConfig
+from otflam.tokenizer.config import PACKAGED, TokenizerConfig
 
 WAYS = ("decode", "relabel", "finetune")
 """Of using labels, whose steps a method without trials of its own takes."""
@@ -187,5 +187,12 @@ def test_what_an_earlier_version_released_is_read(tmp_path: Path) -> None:
     assert torch.allclose(model.infer(clips.frames), rows, atol=1e-4)
 
 
-def test_the_packaged_tokenizer_is_read() -> None:
-    assert Tokenizer.from_pretrained().model.config == get_preset("laptop").tokenizer
+def test_the_packaged_tokenizers_are_read() -> None:
+    assert Tokenizer.from_pretrained("walker-run").model.config == get_preset("laptop").tokenizer
+    for codes in (64, 256):
+        found = Tokenizer.from_pretrained(f"motion-general-{codes}").model
+        general = get_preset("laptop").general
+        assert found.config == dataclasses.replace(general, codebook=dataclasses.replace(general.codebook, codes=codes))
+    assert Tokenizer.from_pretrained().model.codes == 64
+    sizes = [(packaged_tokenizer(name) / "model.safetensors").stat().st_size for name in PACKAGED[:2]]
+    assert sum(sizes) <= 4_000_000

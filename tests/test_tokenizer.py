@@ -75,7 +75,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_descriptors_are_the_papers_sum_over_factors(otf: OTF) -> None:
     """H(u, v) = Σ_k M_k(u, v) ρ(c_k, w_k), computed with explicit occupancy maps for every code."""
     frame, signal = otf.eval().observe(batch())
-    codes = otf.encode(signal)
+    codes = otf.encode(signal, frame)
     factors = otf.factors(codes, rows=4)
     assert factors.occupancy.shape == (5, 8, 4, 4) and torch.equal(factors.occupancy.sum(1), torch.ones(5, 4, 4))
     torch.testing.assert_close(factors.weights, factors.occupancy.mean((2, 3)))
@@ -141,7 +141,7 @@ def test_monolithic_has_the_same_bits_and_sees_everything() -> None:
     changed = signal.clone()
     changed[:, :, :3, :3] += 1
     assert ((model.embed(changed) - tokens).abs().amax((0, 2)) > 1e-7).all()
-    assert model.redraw(model.encode(signal), frame).shape == signal.shape
+    assert model.redraw(model.encode(signal, frame), frame).shape == signal.shape
 
 
 def test_wide_frames_get_a_wider_grid(otf: OTF) -> None:
@@ -161,11 +161,11 @@ def test_training_encoding_and_loading(store: Store, tmp_path: Path) -> None:
     assert kept and all(torch.equal(value, loaded.state_dict()[name]) for name, value in kept.items())
     codes = encode_store(store, out)
     assert codes["codes"].shape == (80, 16) and codes["codes"].dtype == np.uint8
-    _, signal = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.array([5])))
-    np.testing.assert_array_equal(codes.episode(2, "codes")[5], loaded.encode(signal)[0])
+    frame, signal = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.array([5])))
+    np.testing.assert_array_equal(codes.episode(2, "codes")[5], loaded.encode(signal, frame)[0])
     assert not codes.episode(0, "codes")[-2:].any()
-    _, every = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.arange(18)))
-    np.testing.assert_array_equal(codes.episode(2, "codes")[:18], loaded.encode(every))
+    frames, every = loaded.observe(motion_clips(store, SMALL, [2]).gather(np.arange(18)))
+    np.testing.assert_array_equal(codes.episode(2, "codes")[:18], loaded.encode(every, frames))
     assert encode_store(store, out).path == codes.path
     assert train_tokenizer(store, [0, 1, 2], SMALL, train, Hardware(), out).config == SMALL  # found, not trained again
     with pytest.raises(UserError, match=r"holds another training \(train differ\)"):
@@ -184,7 +184,8 @@ def test_a_vocabulary_of_more_than_a_byte(store: Store, otf: OTF) -> None:
     codes = encode_with(store, wide, "wide")
     assert codes["codes"].dtype == np.uint16 and codes["codes"].max() > 255
     batch = Clips(store, SMALL.motion.offsets, (), None, {"codes": codes}).batch(8, 0, 0)
-    torch.testing.assert_close(batch.at("codes", 0).long(), wide.encode(wide.observe(batch)[1]))
+    frame, signal = wide.observe(batch)
+    torch.testing.assert_close(batch.at("codes", 0).long(), wide.encode(signal, frame))
 
 
 def test_the_python_interface(store: Store, otf: OTF, tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_the_python_interface(store: Store, otf: OTF, tmp_path: Path) -> None:
 
 def test_ablating_a_code_changes_its_area(otf: OTF) -> None:
     frame, signal = otf.eval().observe(batch(count=1))
-    codes = otf.encode(signal)
+    codes = otf.encode(signal, frame)
     with torch.no_grad():
         effects, areas = ablations(otf, codes, frame)
     assert len(effects) == codes.unique().numel()
@@ -231,13 +232,13 @@ def test_reconstruction_against_numpy(store: Store, otf: OTF) -> None:
     otf.eval()
     frame, signal = otf.observe(clips.gather(np.arange(len(clips))))
     with torch.no_grad():
-        redrawn, signal = otf.redraw(otf.encode(signal), frame).numpy(), signal.numpy()
+        redrawn, signal = otf.redraw(otf.encode(signal, frame), frame).numpy(), signal.numpy()
     metrics = reconstruction(otf, clips, len(clips))
     assert metrics["mse"] == pytest.approx(np.mean((redrawn - signal) ** 2), rel=1e-4)
     assert metrics["nmse"] == pytest.approx(np.sum((redrawn - signal) ** 2) / np.sum(signal**2), rel=1e-4)
     assert metrics["r2"] == pytest.approx(1 - np.mean((redrawn - signal) ** 2) / signal.var(), rel=1e-3)
     energy = (signal**2).reshape(len(signal), 3, 4, 3, 4, 3).mean((1, 3, 5)).reshape(len(signal), 16)
-    moving = otf.encode(torch.from_numpy(signal)).numpy()[energy > 0.25 * energy.mean()]
+    moving = otf.encode(torch.from_numpy(signal), frame).numpy()[energy > 0.25 * energy.mean()]
     share = np.bincount(moving, minlength=8) / len(moving)
     expected = np.exp(-np.sum(share[share > 0] * np.log(share[share > 0])))
     assert metrics["moving_perplexity"] == pytest.approx(expected, rel=1e-3)

@@ -81,7 +81,7 @@ def test_codes_are_swapped_between_sequences_whatever_their_number(digits: Store
     others = clips_of_other_episodes(clips, np.arange(len(clips)))
     assert others is not None
     with torch.inference_mode():
-        wrong = tokenizer.redraw(tokenizer.encode(signal)[torch.from_numpy(others)], frame)
+        wrong = tokenizer.redraw(tokenizer.encode(signal, frame)[torch.from_numpy(others)], frame)
     found = reconstruction(tokenizer, clips, len(clips))
     assert found["foreign_nmse"] == pytest.approx(float((wrong - signal).square().sum() / signal.square().sum()), 1e-4)
     both = transfer_metrics(tokenizer, motion_clips(digits, tokenizer.config, np.arange(10)), clips)

@@ -54,8 +54,8 @@ def sequence_features(tokenizer: MotionAutoencoder, store: Store) -> dict[str, F
     rows: dict[str, list[np.ndarray]] = {"histogram": [], "latent": [], "raw": []}
     for index in range(len(store)):
         clips = motion_clips(store, tokenizer.config, [index])
-        _, signal = tokenizer.observe(clips.gather(np.arange(len(clips))))
-        codes = tokenizer.encode(signal)
+        frame, signal = tokenizer.observe(clips.gather(np.arange(len(clips))))
+        codes = tokenizer.encode(signal, frame)
         read = (read_histogram(tokenizer, codes), read_latent(tokenizer, codes), read_motion(tokenizer, signal))
         for name, features in zip(rows, read, strict=True):
             rows[name].append(features.mean(0).numpy())

@@ -108,8 +108,8 @@ def encoded(
     """The codes of some clips, and the mean squared motion: the measure of what moves."""
     named, energy = [], torch.zeros(())
     for rows in batched(chosen):
-        _, signal = tokenizer.observe(clips.gather(rows))
-        named.append(tokenizer.encode(signal))
+        frame, signal = tokenizer.observe(clips.gather(rows))
+        named.append(tokenizer.encode(signal, frame))
         energy = energy + signal.square().mean((1, 2, 3)).sum()
     return torch.cat(named), float(energy) / len(chosen)
 
@@ -119,7 +119,7 @@ def normalised_error(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count
     """Error of the motion redrawn on a few evenly spaced clips, all at once: the nMSE of a model in training."""
     tokenizer.eval()
     frame, signal = tokenizer.observe(clips.gather(clips.evenly_spaced(count)))
-    error = (tokenizer.redraw(tokenizer.encode(signal), frame) - signal).square().sum() / signal.square().sum()
+    error = (tokenizer.redraw(tokenizer.encode(signal, frame), frame) - signal).square().sum() / signal.square().sum()
     tokenizer.train()
     return float(error)
 
@@ -133,7 +133,7 @@ def stillness(tokenizer: MotionAutoencoder, clips: Clips | Mixture, count: int) 
     size, parts = tokenizer.config.patch, []
     for rows in chunks(clips, count):
         frame, signal = tokenizer.observe(clips.gather(rows))
-        error = (tokenizer.redraw(tokenizer.encode(signal), frame) - signal).square()
+        error = (tokenizer.redraw(tokenizer.encode(signal, frame), frame) - signal).square()
         pair = [reduce(each, "b m (u i) (v j) -> b u v", "mean", i=size, j=size) for each in (error, signal.square())]
         parts.append(torch.stack(pair))
     error, energy = torch.cat(parts, 1)
@@ -212,7 +212,7 @@ def factor_metrics(tokenizer: OTF, clips: Clips | Mixture, count: int = 100) -> 
     inside, locality, apart = [], [], []
     for row in clips.evenly_spaced(count):
         frame, signal = tokenizer.observe(clips.gather(np.array([row])))
-        codes = tokenizer.encode(signal)
+        codes = tokenizer.encode(signal, frame)
         effects, areas = ablations(tokenizer, codes, frame)
         mass = effects.sum((1, 2))
         effects, areas = effects[mass > 1e-8], areas[mass > 1e-8]

@@ -185,7 +185,7 @@ def show_episode(found: ShownData, index: int, held_out: bool) -> Episode:
     first = begin - min(wanted)
     batch = clips.gather(np.arange(begin, begin + count))
     frames = np.array(store.episode(index, "frames")[first : first + count + max(wanted)])
-    _, signal = tokenizer.observe(batch)
+    frame, signal = tokenizer.observe(batch)
     size, strides = tokenizer.config.patch, {model.stride for model in found.models.values()}
     return Episode(
         index,
@@ -194,7 +194,7 @@ def show_episode(found: ShownData, index: int, held_out: bool) -> Episode:
         held_out,
         as_sprite(np.broadcast_to(frames, (*frames.shape[:3], 3))),
         as_sprite(np.stack([show_motion(picture) for picture in signal])),
-        as_text(tokenizer.encode(signal).numpy().astype("<u2")),
+        as_text(tokenizer.encode(signal, frame).numpy().astype("<u2")),
         as_text(movement(signal, size)),
         [predict(name, model, batch) for name, model in found.models.items()],
         {stride: errors(batch.images(0), batch.images(stride)) for stride in sorted(strides)},

@@ -65,9 +65,10 @@ def seen_codes(
     frames: UInt8[np.ndarray, "t h w c"], tokenizer: OTF
 ) -> tuple[int, Int64[np.ndarray, "n u v"], UInt8[np.ndarray, "n u v"]]:
     """The first frame that has codes, the codes from there on, and how much moves in every patch."""
-    signal = torch.cat([tokenizer.observe(batch)[1] for batch in clip_batches(frames, tokenizer.config.motion.offsets)])
+    seen = [tokenizer.observe(batch) for batch in clip_batches(frames, tokenizer.config.motion.offsets)]
+    frame, signal = (torch.cat(parts) for parts in zip(*seen, strict=True))
     side = (len(signal), tokenizer.config.grid, tokenizer.config.grid)
-    codes = tokenizer.encode(signal).numpy().astype(np.int64).reshape(side)
+    codes = tokenizer.encode(signal, frame).numpy().astype(np.int64).reshape(side)
     first = -min(0, *tokenizer.config.motion.offsets)
     return first, codes, movement(signal, tokenizer.config.patch).reshape(side)
 

@@ -68,7 +68,7 @@ def draw_assignments(tokenizer: OTF, clips: Clips, path: Path, samples: int = 4)
     figure, axes = plt.subplots(samples, 4, figsize=(11, 2.7 * samples), dpi=90, squeeze=False)
     for row, index in enumerate(np.linspace(0, len(clips) - 1, samples).astype(np.int64)):
         frame, signal = tokenizer.observe(clips.gather(np.array([index])))
-        tokens, codes = tokenizer.embed(signal)[0], tokenizer.encode(signal)[0].numpy()
+        tokens, codes = tokenizer.embed(signal)[0], tokenizer.encode(signal, frame)[0].numpy()
         places = TSNE(perplexity=min(20, len(tokens) // 4), random_state=0).fit_transform(tokens.numpy())
         axes[row, 0].imshow(show_frame(frame[0]))
         axes[row, 1].imshow(show_motion(signal[0]))
@@ -115,7 +115,7 @@ def draw_strips(
     rows.append(("reference", [show_frame(picture) for picture in frame]))
     rows.append(("target motion", [show_motion(picture) for picture in signal]))
     for name, tokenizer in tokenizers.items():
-        redrawn = tokenizer.redraw(tokenizer.encode(signal), frame)
+        redrawn = tokenizer.redraw(tokenizer.encode(signal, frame), frame)
         rows.append((name, [show_motion(picture) for picture in redrawn]))
     return draw_grid(rows, [f"clip {index}" for index in chosen], title, path)
 
@@ -174,8 +174,8 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
 def _collect_patches(tokenizer: OTF, clips: Clips, samples: int) -> tuple[np.ndarray, Tensor, np.ndarray]:
     tokens, patches, codes, size = [], [], [], tokenizer.config.patch
     for rows in np.array_split(np.linspace(0, len(clips) - 1, samples).astype(np.int64), -(-samples // 64)):
-        _, signal = tokenizer.observe(clips.gather(rows))
+        frame, signal = tokenizer.observe(clips.gather(rows))
         tokens.append(tokenizer.embed(signal).flatten(0, 1).numpy())
         patches.append(rearrange(signal, "b m (u i) (v j) -> (b u v) m i j", i=size, j=size))
-        codes.append(tokenizer.encode(signal).flatten().numpy())
+        codes.append(tokenizer.encode(signal, frame).flatten().numpy())
     return np.concatenate(tokens), torch.cat(patches), np.concatenate(codes)

@@ -114,7 +114,7 @@ class Tokenizer(Pretrained):
         """Codes, the rows of their grid, the current frames and the motion, batch by batch."""
         for batch in self._batches(frames):
             frame, signal = self.model.observe(batch)
-            yield self.model.encode(signal), frame.shape[-2] // self.model.config.patch, frame, signal
+            yield self.model.encode(signal, frame), frame.shape[-2] // self.model.config.patch, frame, signal
 
     def _batches(self, frames: Frames) -> Iterator[Batch]:
         config, span, batch = self.model.config, self.offsets[-1] - self.offsets[0], None

@@ -219,7 +219,8 @@ def encode_episode(tokenizer: MotionAutoencoder, store: Store, index: int, patch
     for first in range(0, len(frames) - span, BATCH):
         part = torch.from_numpy(np.array(frames[first : first + BATCH + span]))[:, None]
         images = tokenizer.resize(Batch(part, (0,), {}).images(0))
-        found = tokenizer.encode(motion_of_sequence(tokenizer.config.motion, images))
+        signal = motion_of_sequence(tokenizer.config.motion, images)
+        found = tokenizer.encode(signal, images[before : before + len(signal)])
         codes[first + before : first + before + len(found)] = found.numpy()
     return codes
 
@@ -239,8 +240,10 @@ def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) ->
     """Codes of consecutive frames, and how well they redraw the motion."""
     images = tokenizer.resize(Batch(torch.from_numpy(frames)[:, None], (0,), {}).images(0))
     signal = motion_of_sequence(tokenizer.config.motion, images)
-    codes, before, patch = tokenizer.encode(signal), -tokenizer.config.motion.offsets[0], tokenizer.config.patch
-    redrawn = tokenizer.redraw(codes, images[before : before + len(signal)])
+    before, patch = -tokenizer.config.motion.offsets[0], tokenizer.config.patch
+    present = images[before : before + len(signal)]
+    codes = tokenizer.encode(signal, present)
+    redrawn = tokenizer.redraw(codes, present)
     energy = reduce(signal.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
     found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
     return Seen(

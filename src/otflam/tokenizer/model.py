@@ -87,15 +87,18 @@ class MotionAutoencoder(nn.Module, ABC):
         """Which patches move at all; none if stillness has no code of its own."""
         if not self.config.still:
             return None
-        size = self.config.patch
-        energy = reduce(signal.square(), "b m (u i) (v j) -> b (u v)", "mean", i=size, j=size)
+        energy = patch_energy(signal, self.config.patch)
         return energy >= (self.config.still * energy.mean(1, keepdim=True)).clamp_min(self.floor)
 
-    def encode(self, signal: Float[Tensor, "b m h w"]) -> Int64[Tensor, "b p"]:
-        """The code of every token."""
+    def encode(self, signal: Float[Tensor, "b m h w"], frame: Float[Tensor, "b c h w"]) -> Int64[Tensor, "b p"]:
+        """The code of every token; where stillness has one, a code that draws worse than nothing gives way to it."""
         tokens, moving = self.embed(signal), self.moving(signal)
         codes = self.codebook.nearest(tokens.flatten(0, 1)).view(tokens.shape[:2])
-        return codes if moving is None else codes * moving
+        if moving is None:
+            return codes
+        codes, size = codes * moving, self.config.patch
+        error = patch_energy(self.redraw(codes, frame) - signal, size)
+        return codes * (error < patch_energy(signal, size))
 
     def redraw(self, codes: Int64[Tensor, "b p"], frame: Float[Tensor, "b c h w"]) -> Float[Tensor, "b m h w"]:
         """The motion that codes make of a frame."""
@@ -218,6 +221,11 @@ class OTF(MotionAutoencoder):
             rearrange(occupancy, "b (u v) k -> b k u v", u=rows),
             occupancy.mean(1),
         )
+
+
+def patch_energy(signal: Float[Tensor, "b m h w"], patch: int) -> Float[Tensor, "b p"]:
+    """Mean squared motion of every patch."""
+    return reduce(signal.square(), "b m (u i) (v j) -> b (u v)", "mean", i=patch, j=patch)
 
 
 def placed_patches(images: Float[Tensor, "b c h w"], patch: int) -> Float[Tensor, "b p f"]:

@@ -73,7 +73,8 @@ class CodeLAM(LAM):
         if "codes" in batch.columns:
             return batch.at("codes", 0).long()
         with torch.no_grad():
-            return self.tokenizer.encode(self.tokenizer.observe(batch)[1])
+            frame, signal = self.tokenizer.observe(batch)
+            return self.tokenizer.encode(signal, frame)
 
     def present(self, seen: Seen) -> Tensor:
         return seen.state
