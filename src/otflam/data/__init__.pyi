@@ -57,5 +57,5 @@ from otflam.data.options import (
 )
 from otflam.data.pictures import Frame as Frame
 from otflam.data.store import HEADER as HEADER, Column as Column, Store as Store, summarise as summarise
-from otflam.data.textures import make_moving_textures as make_moving_textures
+from otflam.data.textures import draw_scene as draw_scene, make_moving_textures as make_moving_textures
 from otflam.data.writing import StoreWriter as StoreWriter
