@@ -10,12 +10,12 @@ import av
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from otflam.data.videos import import_videos, mixed_rates
 from PIL import Image, ImageFilter
 
 from otflam.core.errors import UserError
 from otflam.data.cuts import AROUND, THUMB, mark_cuts
 from otflam.data.decoding import decode_pieces, read_frames
+from otflam.data.formats.videos.sources import import_videos, mixed_rates
 from otflam.data.options import VideoImport
 from otflam.data.store import Store
 from otflam.experiments.tokenize import tokenize_video

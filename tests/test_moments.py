@@ -9,11 +9,11 @@ import av
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from otflam.data.videos import import_videos
 from PIL import Image
 
 from otflam.cli import main
 from otflam.core.errors import UserError
+from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
 from otflam.data.store import Store
 from otflam.experiments.moments import parse_like, search, window_means

@@ -23,7 +23,7 @@ FIGURES_OF: dict[str, tuple[str, ...]] = {
 }
 """Figures from records, by topic."""
 STUDIES_OF: dict[str, tuple[str, ...]] = {
-    "Motion codes": ("transfer", "tokenizer", "carrier"),
+    "Motion codes": ("transfer", "general", "tokenizer", "carrier"),
     "Latent actions": ("lam", "alignment", "innovation"),
     "Whose action?": ("ambiguity",),
     "Labels inside the training": ("labels",),
