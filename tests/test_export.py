@@ -110,7 +110,7 @@ def test_every_table_is_written(tmp_path: Path) -> None:
 def test_one_list_says_which_tables_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, Markdown pages and the report have what is listed, and nothing else."""
     only = TABLES["carrier"]
-    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, preset: [])
+    monkeypatch.setattr("otflam.report.evidence.sketch_figures", lambda records, preset: [])
     monkeypatch.setattr("otflam.commands.report.say", lambda text: None)
     monkeypatch.setattr("otflam.report.figures.FIGURES", {})
     for name in list(TABLES):
@@ -119,7 +119,8 @@ def test_one_list_says_which_tables_exist(tmp_path: Path, monkeypatch: pytest.Mo
     Export(tmp_path / "files", RECORDS).run()
     assert {path.name for path in (tmp_path / "files").iterdir()} == {"digits-laptop.csv", "digits-laptop.tex"}
     page = make_page(None, RECORDS, "laptop", tmp_path / "page").read_text(encoding="utf-8")
-    assert page.count("<table") == 1 and only.title in page and "otflam reproduce carrier --preset laptop" in page
+    assert page.count("<table data-names") == 1 and only.title in page  # the chart of the first screen is another kind
+    assert "otflam reproduce carrier --preset laptop" in page
     marks = "<!-- table {} laptop -->\n<!-- end of table -->"
     assert as_markdown(*only.make(RECORDS, "laptop")) in fill(marks.format("digits"), RECORDS)
     with pytest.raises(UserError, match="digits"):
@@ -164,11 +165,16 @@ def test_names_are_those_that_stages_know() -> None:
 
 
 def test_a_page_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otflam.report.page.sketch_figures", lambda records, preset: [])
+    """It explores the example of the package, and says that it does."""
+    monkeypatch.setattr("otflam.report.evidence.sketch_figures", lambda records, preset: [])
     (tmp_path / "records").mkdir()
     for path in RECORDS.glob("transfer-*-seed0.json"):
         shutil.copy(path, tmp_path / "records")
     text = make_page(None, tmp_path / "records", "laptop", tmp_path).read_text(encoding="utf-8")
-    assert "run <code>make demo</code>" in text and 'id="grid"' not in text and "<table" in text
+    assert (
+        "this is the example that comes with the package" in text
+        and 'id="grid"' in text
+        and "<table data-names" in text
+    )
     with pytest.raises(UserError, match="no records of paper"):
         make_page(tmp_path / "nothing", tmp_path / "records", "paper", tmp_path)

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, length in LENGTHS.items():
         write_video(root / "videos" / f"{name}.mkv", length)
     data, tokenizer, lam = (str(root / name) for name in ("data", "tokenizer", "lam"))
-    cli.main(["data", "import", "videos", str(root / "videos"), "--size", str(SIZE), "--out", data])
+    cli.main(["data", "import", "videos", str(root / "videos"), "--size", str(SIZE), "--no-cuts", "--out", data])
     cli.main(["tokenizer", "train", data, "--preset", "tiny", "--out", tokenizer])
     cli.main(["lam", "train", "otf-lam-pixel", data, "--preset", "tiny", "--tokenizer", tokenizer, "--out", lam])
     cli.main(["lam", "label", data, "--lam", lam])

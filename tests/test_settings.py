@@ -64,7 +64,7 @@ def test_options_beside_it_win(runs: Path, noisy_store: Store) -> None:
 def test_other_data_are_cut_as_usual(runs: Path, noisy_store: Store, square_store: Store) -> None:
     words = [str(square_store.path), "--out", "x", "--config", str(runs / "tokenizer" / "config.json")]
     found: Any = cli.parse("tokenizer train", words)
-    assert found.data == square_store.path and len(found.episodes(square_store)[0]) == len(square_store) // 2
+    assert found.data == (square_store.path,) and len(found.episodes(square_store)[0]) == len(square_store) // 2
 
 
 def test_an_expert_is_trained_again_with_its_recipe(tmp_path: Path) -> None:
