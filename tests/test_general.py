@@ -16,9 +16,12 @@ from otflam.core import Hardware, Progress, TrainConfig, UserError
 from otflam.core.batch import Batch
 from otflam.data import Clips, Column, Store, StoreWriter
 from otflam.evaluate import reconstruction, stillness
+from otflam.experiments import lams, vocabularies
 from otflam.experiments.datasets import Lab, prepare_data
 from otflam.experiments.general import ALL, BUT, Job, domains_of, measure, plan, training_of
+from otflam.experiments.plans import plan_general
 from otflam.experiments.sources import DOMAINS, FILMED
+from otflam.lam import load_lam
 from otflam.presets import get_preset
 from otflam.tokenizer import (
     OTF,
@@ -26,6 +29,7 @@ from otflam.tokenizer import (
     DecoderConfig,
     Gap,
     Portion,
+    Tokenizer,
     TokenizerConfig,
     load_tokenizer,
     mix_motion,
@@ -229,6 +233,21 @@ def test_a_cell_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         *found
     }
     assert found["nmse"] == pytest.approx(np.mean([found[f"nmse_{domain}"] for domain in few]))
+
+
+def test_latent_actions_on_the_general_vocabulary_differ_in_nothing_else(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, get_preset("tiny"))
+    job = next(planned.job for planned in plan_general(lab.preset) if planned.kind == "vocabularies")
+    own = dataclasses.replace(job, method="otf-lam-pixel")
+    for name in {*vocabularies.needs(job), *vocabularies.needs(own)}:
+        prepare_data(lab, name, 1)
+    found, (cell, other) = vocabularies.measure(lab, job), (vocabularies.cell(lab, each) for each in (job, own))
+    assert np.isfinite(found["action_mse"]) and {"innovation_r2", "distractor_r2", "episode_mse"} <= {*found}
+    assert not (tmp_path / "tokenizers").exists()  # none was trained
+    read = lams.lam_folder(lab, lams.job_for(job.method, job.data, job.labels, job.seed))
+    assert load_lam(read)[0].tokenizer.config == Tokenizer.from_pretrained().model.config
+    assert cell.config["lam"].pop("tokenizer") != other.config["lam"].pop("tokenizer")
+    assert other.config["lam"].pop("vocabulary") and cell.config == other.config
 
 
 def test_a_mixture_is_measured_like_a_data_set(stores: list[Store], otf: OTF) -> None:

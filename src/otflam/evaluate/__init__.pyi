@@ -55,6 +55,7 @@ from otflam.evaluate.names import (
     FINETUNE as FINETUNE,
     GAME_TRANSFERS as GAME_TRANSFERS,
     GAMES as GAMES,
+    GENERAL as GENERAL,
     GROUNDED as GROUNDED,
     HEARD as HEARD,
     HEARING as HEARING,

@@ -59,6 +59,8 @@ FINETUNE, RELABEL = "+finetune", "+relabel"
 """End the name of a method that is grounded in a way of ours."""
 HEARD = "+labels"
 """Ends the name of a method that hears, while it is trained, the labels that it is grounded with."""
+GENERAL = "+general"
+"""Ends the name of a method that reads the packaged vocabulary for anything in place of one of the task's own."""
 HEARING = (BASELINE, "laom", *OURS)
 """Methods that are recorded with and without labels inside their training."""
 TELLING = (BASELINE, "laom", "otf-lam-pixel", "flam-4", "hilam")
@@ -89,6 +91,7 @@ WORDS = {
     "labels": "labelled episodes, of which actions may be known",
     f"method{FINETUNE}": "the policy that imitated latent actions goes on with the labelled actions (ours)",
     f"method{HEARD}": "the labelled actions are heard while latent actions are learned: a linear head must read them",
+    f"method{GENERAL}": "reads the packaged vocabulary of motion for anything in place of one of the task's own",
     f"method{RELABEL}": "actions are decoded from latents first, and then imitated (ours)",
     LABELS_ONLY: "imitates the labelled episodes and nothing else",
     IDM: "an inverse dynamics model names the actions of all episodes, and they are imitated",

@@ -23,6 +23,7 @@ from otflam.experiments import (
     readers,
     tokenizers,
     tuning,
+    vocabularies,
     weights,
 )
 from otflam.experiments.datasets import Lab, prepare_data
@@ -36,6 +37,7 @@ KINDS: dict[str, ModuleType] = {
     "ambiguities": ambiguities,
     "games": games,
     "general": general,
+    "vocabularies": vocabularies,
     "tuning": tuning,
     "weights": weights,
     "agents": agents,

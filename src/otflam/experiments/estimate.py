@@ -145,7 +145,7 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
         yield Piece(job, f"tokenizer {job.method}", general.training_of(preset, job).steps)
     elif kind == "lams":
         yield from lam_pieces(lab, job)
-    elif kind in ("alignments", "games", "innovations", "ambiguities"):
+    elif kind in ("alignments", "games", "innovations", "ambiguities", "vocabularies"):
         model = lams.job_for(job.method, job.data, job.labels, job.seed)
         yield from lam_pieces(lab, model)
         yield label_piece(preset, model, HELD_OUT)
@@ -203,7 +203,7 @@ def lam_pieces(lab: Lab, job: lams.Job) -> Iterator[Piece]:
     except UserError:  # without its weights nobody knows; the calibration will say so
         pass
     method = METHODS[job.method]
-    if method.base == "motion tokenizer":
+    if method.base == "motion tokenizer" and not job.packaged:
         yield from tokenizer_pieces(lab, lams.vocabulary(job), lams.tokenizer_of(preset, job), job.seed)
     if method.base == "frame tokenizer":
         yield Piece(("frames", job.data), "tokenizer of frames", preset.frame_training.steps)

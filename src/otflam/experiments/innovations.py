@@ -39,6 +39,12 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 
 
 def measure(lab: Lab, job: Job) -> Metrics:
+    """What latents know of innovations, and what could be known at best."""
+    known = innovation_column(lab.store(job.data)) is not None
+    return {**read(lab, job), **(retry_busy(lambda: ceilings(lab, job.data)) if known else {})}
+
+
+def read(lab: Lab, job: Job) -> Metrics:
     """Read innovations from latents and from raw motion, linearly and with a small network, with few labels."""
     store, model = lab.store(job.data), lams.job_for(job.method, job.data, job.labels, job.seed)
     if (column := innovation_column(store)) is None:
@@ -50,8 +56,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     device = device_of(lab.preset.hardware)
     latents = label_store(store, folder, dino, used, keep_features=True, device=device)
     motion = motion_column(store, last, used)
-    found = read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
-    return found | retry_busy(lambda: ceilings(lab, job.data))
+    return read_innovations(column, latents, motion, labelled, probes, last, probe_config(lab.preset, job))
 
 
 def ceilings(lab: Lab, data: str) -> dict[str, float | list[float]]:

@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core import TrainConfig, UserError, read_json, retry_busy, stable_hash, to_json, training_seconds, versions
+from otflam.core import (
+    TrainConfig,
+    UserError,
+    read_json,
+    release_hash,
+    retry_busy,
+    stable_hash,
+    to_json,
+    training_seconds,
+    versions,
+)
 from otflam.data import Store, has_rival, split_episodes
-from otflam.evaluate import BASELINE, CONTROL, HEARD, NOISY, VANILLA, Cell, redrawn_as
+from otflam.evaluate import BASELINE, CONTROL, GENERAL, HEARD, NOISY, VANILLA, Cell, redrawn_as
 from otflam.experiments.datasets import Lab, distracting, redrawn
 from otflam.experiments.tokenizers import SHARE, trained, training_of
 from otflam.lam import (
@@ -33,7 +43,14 @@ from otflam.lam import (
 )
 from otflam.policy import Splits
 from otflam.presets import Preset
-from otflam.tokenizer import FRAMES_VERSION, TOKENIZER_VERSION, TokenizerConfig, train_frame_tokenizer
+from otflam.tokenizer import (
+    FRAMES_VERSION,
+    PACKAGED,
+    TOKENIZER_VERSION,
+    TokenizerConfig,
+    packaged_tokenizer,
+    train_frame_tokenizer,
+)
 
 COMPARED = (BASELINE,)
 """Methods that are also trained on an expert without noise, to see what the noise does."""
@@ -64,11 +81,13 @@ class Job:
     """Which."""
     weight: float = 0.0
     """What they weigh; 0: as usual."""
+    packaged: str = ""
+    """Name of the packaged vocabulary that it reads in place of the task's own."""
 
     @property
     def called(self) -> str:
         """The method's name in tables."""
-        return self.method + (HEARD if self.labels else "")
+        return self.method + (HEARD if self.labels else "") + (GENERAL if self.packaged else "")
 
     def __str__(self) -> str:
         heard = f", {self.labels} labels" if self.labels else ""
@@ -85,7 +104,7 @@ def job_for(method: str, data: str, labels: int, draw: int, codes: int = 0) -> J
     """The model behind a row of the tables; one that hears labels hears those that the row is read with."""
     name = method.partition("+")[0]
     heard = {"labels": labels, "draw": draw} if method == name + HEARD else {}
-    return Job(name, data, codes=codes, **heard)
+    return Job(name, data, codes=codes, packaged=PACKAGED[0] if method == name + GENERAL else "", **heard)
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
@@ -99,7 +118,7 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
 
 
 def needs(job: Job) -> list[str]:
-    return [job.data, vocabulary(job)]
+    return [job.data] if job.packaged else [job.data, vocabulary(job)]
 
 
 def vocabulary(job: Job) -> str:
@@ -197,7 +216,15 @@ def low_of(job: Job) -> Job:
     return dataclasses.replace(job, method=METHODS[job.method].low, labels=0, draw=0, weight=0.0)
 
 
+def motion_tokenizer(lab: Lab, job: Job) -> Path:
+    if job.packaged:
+        return packaged_tokenizer(job.packaged)
+    return trained(lab, vocabulary(job), tokenizer_of(lab.preset, job), job.seed)[1]
+
+
 def motion_facts(lab: Lab, job: Job) -> dict[str, Any]:
+    if job.packaged:
+        return {"tokenizer": [job.packaged, release_hash(packaged_tokenizer(job.packaged))]}
     source = vocabulary(job)
     facts: dict[str, Any] = {
         "tokenizer": [to_json(tokenizer_of(lab.preset, job)), to_json(training_of(lab.preset, source, job.seed))]
@@ -216,10 +243,7 @@ class TrainedBase:
 
 
 BASES: dict[Base, TrainedBase] = {
-    "motion tokenizer": TrainedBase(
-        lambda lab, job: trained(lab, vocabulary(job), tokenizer_of(lab.preset, job), job.seed)[1],
-        motion_facts,
-    ),
+    "motion tokenizer": TrainedBase(motion_tokenizer, motion_facts),
     "frame tokenizer": TrainedBase(
         trained_frames,
         lambda lab, job: {"tokenizer": [to_json(lab.preset.frame_tokenizer), to_json(lab.preset.frame_training)]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 from otflam.evaluate import BASELINE, BODIES, BOUNDS, CONTROL, DIGITS, GROUNDED, OURS, REFERENCES, names, redrawn_as
 from otflam.experiments import lams
@@ -86,6 +87,16 @@ def plan_games(preset: Preset) -> list[PlannedCell]:
     models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in read]
     bounds = [planned for planned in played if planned.job.method in BOUNDS]
     return list(dict.fromkeys([*bounds, *models, *read, *played, *every("tokenizers", "games")(preset)]))
+
+
+def plan_general(preset: Preset) -> list[PlannedCell]:
+    """Vocabularies, each tested on all domains; latent actions on the packaged one, and those on one of the task's own,
+    which other studies have too."""
+    read = every("vocabularies", "general")(preset)
+    own = [replace(planned.job, method=OURS[0]) for planned in read]
+    kinds = [("alignments", distracting(preset)), ("innovations", [*distracting(preset), *redrawn(preset)])]
+    beside = [PlannedCell(kind, job) for kind, worlds in kinds for job in own if job.data in worlds]
+    return [*every("general", "general")(preset), *read, *beside]
 
 
 def plan_demo(preset: Preset) -> list[PlannedCell]:

@@ -24,6 +24,7 @@ from otflam.experiments.plans import (
     plan_convergence,
     plan_demo,
     plan_games,
+    plan_general,
     plan_labels,
     plan_pictures,
     plan_shapes,
@@ -125,7 +126,9 @@ STUDIES = {
         plan_ambiguity,
     ),
     "games": Study("games: which choice was made, who is named, and who plays (ours)", plan_games),
-    "general": Study("one vocabulary of motion for anything, domain by domain (ours)", every("general", "general")),
+    "general": Study(
+        "one vocabulary of motion for anything, domain by domain; and latent actions on it (ours)", plan_general
+    ),
     "suite": Study(
         "in which worlds can be seen what to do? all true actions imitated in each (ours)", every("agents", "suite")
     ),
