@@ -145,7 +145,7 @@ def test_an_import_in_pieces_continues_after_any_of_them(tmp_path: Path, monkeyp
             yield piece
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("otflam.data.videos.decode_pieces", stop)
+        patch.setattr("otflam.data.formats.videos.sources.decode_pieces", stop)
         load(tmp_path / "in", tmp_path / "out", split_seconds=0.5)
     assert (tmp_path / "out/parts.jsonl").read_text().count("digests") == 8
     store, _ = load(tmp_path / "in", tmp_path / "out", split_seconds=0.5)
