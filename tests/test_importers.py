@@ -15,10 +15,11 @@ from PIL import Image
 
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
-from otflam.data.decoding import UnusableVideoError, decode_pieces, decode_video, fit_square, natural_key
+from otflam.data.decoding import decode_pieces, decode_video, fit_square
 from otflam.data.formats.laom.trajectories import export_laom, import_laom
 from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
+from otflam.data.pictures import UnusableVideoError, natural_key
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 

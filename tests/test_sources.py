@@ -21,10 +21,11 @@ from otflam.core.config import stable_hash
 from otflam.core.errors import UserError
 from otflam.core.files import digest_file, digest_files
 from otflam.core.progress import Progress
-from otflam.data.decoding import UnusableVideoError, count_frames, decode_video, read_frames
+from otflam.data.decoding import count_frames, decode_video, read_frames
 from otflam.data.formats.laom.trajectories import import_laom
 from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
+from otflam.data.pictures import UnusableVideoError
 from otflam.data.store import Store
 from otflam.envs.backgrounds import open_backgrounds
 from otflam.report.progress import ProgressBar

@@ -9,34 +9,34 @@ Axes: t frames, size pixels.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
-import av
 import numpy as np
-from av.video.reformatter import Interpolation
-from av.video.stream import VideoStream
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image
 
-from otflam.core import DAMAGED, SILENT, Progress, UserError, open_image, open_video, reason, video_stream
-from otflam.data.cuts import THUMB, mark_cuts
+from otflam.core import SILENT, Progress, UserError, open_video, video_stream
 from otflam.data.options import VideoImport
-from otflam.data.pictures import Frame, Origin, Picture, Piece, UnusableVideoError, VideoFacts
+from otflam.data.pictures import (
+    MAX_ASPECT,
+    Frame,
+    Origin,
+    Picture,
+    Piece,
+    UnusableVideoError,
+    VideoFacts,
+    list_images,
+    naming,
+    open_pictures,
+)
 
-IMAGES = {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-"""Files that are one frame each; a folder of them is one episode. An animated .gif or .apng is a video."""
 LOSSY_NOTE = (
     "lossy compression disturbs motion (H.264 at crf 18 changes gradient differences by about half); "
     "keep lossless sources if you can, e.g. libx264rgb at crf 0 or PNG frames"
 )
-MAX_ASPECT = 16
-"""How much longer one side of a pixel, or of a frame that is shown whole, may be than the other."""
 
 
 def decode_video(
@@ -100,7 +100,7 @@ def _grow(path: Path, config: VideoImport, seen: _Seen, size: int, progress: Pro
         assert seen.origin is not None
         return Piece(frames, tuple(kept), float(begin - seen.start), seen.origin)
 
-    for number, (picture, keep) in enumerate(_mark_nearest(_pictures(path, config), config.fps)):
+    for number, (picture, keep) in enumerate(_mark_nearest(open_pictures(path, config), config.fps)):
         seen.add(picture)
         progress.advance(int(picture.place * size) - read)
         read, cut = int(picture.place * size), cut or picture.cut
@@ -110,7 +110,7 @@ def _grow(path: Path, config: VideoImport, seen: _Seen, size: int, progress: Pro
             yield piece()
             pixels, kept = bytearray(), []
         begin, cut = (begin if kept else picture.time), False
-        with _naming(path):
+        with naming(path):
             square = fit_square(picture.load(), config.size, config.fit, picture.aspect)
             pixels += np.rot90(square, picture.turns).tobytes()
         kept.append(number)
@@ -137,8 +137,8 @@ def read_frames(path: Path, shorter: int, step: int, cuts: bool = False) -> Iter
     if not path.exists():
         raise UserError(f"{path} does not exist", "give a video file or a folder of images")
     first = None
-    for number, picture in enumerate(_pictures(path, VideoImport(cuts=cuts))):
-        with _naming(path):
+    for number, picture in enumerate(open_pictures(path, VideoImport(cuts=cuts))):
+        with naming(path):
             image = picture.load()
             width, height = image.width * picture.aspect, float(image.height)
             first = first or (width, height)
@@ -165,7 +165,7 @@ def _upright(image: Image.Image, picture: Picture) -> Image.Image:
 
 def count_frames(path: Path) -> int:
     """About how many frames a source has: what its header says, or else its packets, which are not decoded."""
-    with _naming(path):
+    with naming(path):
         if path.is_dir():
             return len(list_images(path))
         with open_video(path) as container:
@@ -206,99 +206,3 @@ def fit_square(image: Image.Image, size: int, fit: str, aspect: float = 1.0) -> 
     canvas = Image.new("RGB", (size, size))
     canvas.paste(inner, ((size - inner.width) // 2, (size - inner.height) // 2))
     return np.asarray(canvas)
-
-
-def _pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
-    with _naming(path):
-        pictures = _folder_pictures(path, config) if path.is_dir() else _video_pictures(path, config)
-        if config.cuts:
-            pictures = (replace(picture, cut=cut) for picture, cut in mark_cuts(pictures, lambda each: each.thumb()))
-        yield from pictures
-
-
-@contextmanager
-def _naming(path: Path) -> Generator[None]:
-    """Turn what is raised over one damaged source into a line that names it."""
-    try:
-        yield
-    except DAMAGED as error:
-        raise UnusableVideoError(path, "is not a readable video", reason(error)) from None
-
-
-def _video_pictures(path: Path, config: VideoImport) -> Iterator[Picture]:
-    """Decode a file's first video stream."""
-    number = 0
-    try:
-        with open_video(path) as container:
-            if (stream := video_stream(container)) is None:
-                raise UnusableVideoError(path, "no video stream", "it is no video")
-            rate = stream.average_rate or stream.guessed_rate
-            if config.fps and (not rate or rate < 0.99 * config.fps):
-                slow = f"{float(rate):g} fps, slower than the {config.fps:g} asked for" if rate else "no frame rate"
-                raise UnusableVideoError(path, slow, "frames are never invented, choose a lower --fps or none")
-            aspect = stream.sample_aspect_ratio or Fraction(1)
-            if not Fraction(1, MAX_ASPECT) <= aspect <= MAX_ASPECT:
-                shape = f"{aspect.numerator}:{aspect.denominator}"
-                raise UnusableVideoError(path, f"its pixels are {shape}", "re-encode it with square ones")
-            seconds = (container.duration or 0) / av.time_base
-            for number, frame in enumerate(container.decode(stream)):
-                turns = round(frame.rotation / 90) % 4
-                size = (frame.height, frame.width) if turns % 2 else (frame.width, frame.height)
-                origin = Origin(stream.codec.canonical_name, is_lossy(stream), rate or None, size)
-                stamped = frame.pts is not None and frame.time_base
-                time = frame.pts * frame.time_base if stamped else Fraction(number) / (rate or 1)
-                place = min(max(float(time) / seconds, 0.0), 1.0) if seconds > 0 else 0.0
-                yield Picture(frame.to_image, partial(_thumbnail, frame), origin, time, turns, float(aspect), place)
-    except av.FFmpegError as error:
-        where = f"cannot be decoded after frame {number}" if number else "is not a readable video"
-        raise UnusableVideoError(path, where, error.strerror or str(error)) from None
-
-
-def _thumbnail(frame: av.VideoFrame) -> UInt8[np.ndarray, "y x 3"]:
-    """A frame as cuts are found by, without ever making it a picture."""
-    width, height = THUMB
-    small = frame.reformat(width, height, "rgb24", interpolation=Interpolation.AREA)
-    return small.to_ndarray()
-
-
-def is_lossy(stream: VideoStream) -> bool:
-    """Whether the codec may have changed pixels, by ffmpeg's own table; what cannot be known counts as lossy."""
-    codec = stream.codec
-    if codec.canonical_name == "gif":
-        return True  # the codec keeps its pixels, but they were cut to 256 colours, mostly with dither that flickers
-    if codec.lossless and codec.lossy:
-        # H.264 and H.265 can be either, and the stream does not say. Those who code RGB nearly always mean lossless.
-        return not (stream.format.name or "").startswith("gbr")
-    return not codec.lossless
-
-
-def list_images(folder: Path) -> list[Path]:
-    """A folder's images in natural order."""
-    files = [file for file in folder.iterdir() if file.suffix.lower() in IMAGES and not file.name.startswith(".")]
-    return sorted(files, key=lambda file: natural_key(file.name))
-
-
-def _folder_pictures(folder: Path, config: VideoImport) -> Iterator[Picture]:
-    """Open a folder's images one by one."""
-    if config.fps:
-        raise UnusableVideoError(folder, "image folders have no frame rate", "import them without --fps")
-    files = list_images(folder)
-    for number, file in enumerate(files):
-        try:
-            with open_image(file) as opened:
-                if opened.mode.startswith(("I", "F")):  # Pillow would clip these to white
-                    raise UnusableVideoError(folder, f"{file.name} has more than 8 bits", "convert the images")
-                codec = (opened.format or "").lower()
-                image = ImageOps.exif_transpose(opened).convert("RGB")
-        except DAMAGED as error:
-            raise UnusableVideoError(folder, f"{file.name} is not a readable image", reason(error)) from None
-        origin = Origin(codec, codec in ("jpeg", "mpo", "webp"), None, image.size)
-        thumb = partial(image.resize, THUMB, Image.Resampling.BOX, reducing_gap=2.0)
-        yield Picture(
-            lambda image=image: image, lambda thumb=thumb: np.asarray(thumb()), origin, place=number / len(files)
-        )
-
-
-def natural_key(name: str) -> tuple[list[str | int], str]:
-    """Sorts frame2 before frame10; the name itself parts 01 from 1."""
-    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", name))], name

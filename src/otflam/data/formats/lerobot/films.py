@@ -21,7 +21,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from otflam.core import DAMAGED, UserError, open_image, open_video, reason, video_stream
-from otflam.data.decoding import is_lossy
+from otflam.data.pictures import is_lossy
 
 os.environ.setdefault("SVT_LOG", "1")  # that encoder prints whatever it does
 CURE = "download or write it again"

@@ -18,9 +18,9 @@ from typing import Any
 
 from otflam.core import SILENT, Progress, UserError, digest_file, digest_files, to_json, versions
 from otflam.data.action_files import Actions, read_actions
-from otflam.data.decoding import IMAGES, LOSSY_NOTE, decode_pieces, list_images, natural_key
+from otflam.data.decoding import LOSSY_NOTE, decode_pieces
 from otflam.data.options import VideoImport
-from otflam.data.pictures import UnusableVideoError, VideoFacts
+from otflam.data.pictures import IMAGES, UnusableVideoError, VideoFacts, list_images, natural_key
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store, tidy
 
