@@ -11,6 +11,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+from av.video.reformatter import Interpolation
 from jaxtyping import UInt8
 
 from otflam.core import SILENT, Progress, UserError, versions
@@ -21,24 +22,29 @@ QUALITIES = (18, 28, 36)
 """Rates of quality (crf) that episodes go through in turn: hardly visible, usual on the web, poor."""
 RATE = Fraction(25)
 """Frames a second where nothing is known of an episode's."""
+EXACT = Interpolation.BICUBIC | Interpolation.ACCURATE_RND | Interpolation.BITEXACT
+"""Colours are converted to the same bits by every processor."""
+REPEATABLE = {"threads": "1", "x264-params": "asm=0"}
+"""With its fast code x264 reads memory that nobody has written, and one call's bytes differ from the next one's."""
 
 
 def recompress_frames(
     frames: UInt8[np.ndarray, "t h w 3"], quality: int, rate: Fraction = RATE
 ) -> UInt8[np.ndarray, "t h w 3"]:
-    """The frames after H.264; one thread, so that the same frames always give the same bytes."""
+    """The frames after H.264; the same frames always give the same bytes, on any processor."""
     buffer, (height, width) = io.BytesIO(), frames.shape[1:3]
     even = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     with av.open(buffer, "w", format="mp4") as box:
-        stream = box.add_stream("libx264", rate=rate, options={"crf": str(quality), "threads": "1"})
+        stream = box.add_stream("libx264", rate=rate, options={"crf": str(quality), **REPEATABLE})
         stream.height, stream.width, stream.pix_fmt = even.shape[1], even.shape[2], "yuv420p"
         for picture in even:
-            box.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            box.mux(stream.encode(frame.reformat(format="yuv420p", interpolation=EXACT)))
         box.mux(stream.encode())
     buffer.seek(0)
     with av.open(buffer, "r") as box:
-        found = [picture.to_ndarray(format="rgb24")[:height, :width] for picture in box.decode(video=0)]
-    return np.stack(found)
+        found = [picture.reformat(format="rgb24", interpolation=EXACT).to_ndarray() for picture in box.decode(video=0)]
+    return np.stack(found)[:, :height, :width]
 
 
 def recompress(source: Store, out: Path, progress: Progress = SILENT) -> Store:
