@@ -60,6 +60,8 @@ class Preset:
     """The policy, its decoder and how both are trained."""
     clone_steps: dict[str, int]
     """Methods whose policy imitates for another number of steps."""
+    game_steps: int | None
+    """Steps for which policies of games imitate; None: as many as elsewhere."""
     labels: dict[int, int]
     """Budgets of labelled episodes, and the steps for each of a network that reads actions from them."""
     compared: tuple[int, ...]
@@ -114,7 +116,7 @@ def policy(*, actor: ActorConfig, clone: TrainConfig, decode: TrainConfig, finet
     return PolicyConfig(actor=actor, clone=clone, decode=decode, finetune=replace(clone, steps=finetune))
 
 
-PLAYER = Recipe(2_000_000, environments=32, width=128, lr=1e-3, evaluate_every=20, evaluate_episodes=50)
+PLAYER = Recipe(1_000_000, environments=32, width=128, lr=1e-3, evaluate_every=30, evaluate_episodes=50)
 GENERAL = DecoderConfig(width=112, reference=96, depth=1)
 NARROW, PUBLIC = DecoderConfig(width=96), DecoderConfig("bilinear", width=128, reference=16)
 TINY_DECODER = DecoderConfig(width=16, reference=8)
@@ -145,6 +147,7 @@ TINY = Preset(
         finetune=4,
     ),
     clone_steps={},
+    game_steps=None,
     labels={1: 8},
     compared=(1,),
     played=24,
@@ -177,6 +180,7 @@ DEMO = Preset(
         finetune=150,
     ),
     clone_steps={},
+    game_steps=None,
     labels={3: 300},
     compared=(3,),
     played=None,
@@ -207,6 +211,7 @@ LAPTOP = Preset(
         finetune=1500,
     ),
     clone_steps={},
+    game_steps=1500,
     # By held-out error, which is what probes are read for; returns ask for more (docs/log.md).
     labels={2: 50, 4: 100, 8: 200, 16: 500, 32: 1000},
     compared=(8, 32),
@@ -254,6 +259,7 @@ PAPER = Preset(
         finetune=2500,
     ),
     clone_steps={"otf-lam-dino": 9745},
+    game_steps=None,
     labels={16: 2500, 32: 5000, 64: 10_000, 128: 20_000},
     compared=(32,),
     played=None,

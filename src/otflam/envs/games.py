@@ -99,6 +99,16 @@ class GameWorld(gymnasium.Env[np.ndarray, np.int64]):
         reward, ended = self._act(int(action))
         return self._frame(), reward, ended, self._time == STEPS, self._info()
 
+    def hold(self, action: int, steps: int) -> tuple[float, bool, dict[str, Any]]:
+        """Make a choice for so many steps, unless the level ends before; nothing is drawn."""
+        total, ended = 0.0, False
+        for _ in range(steps):
+            reward, ended = self._act(action)
+            total += reward
+            if ended or self._time == STEPS:
+                break
+        return total, ended or self._time == STEPS, self._info()
+
     def render(self) -> UInt8[np.ndarray, "h w 3"] | None:
         return None if self._running is None else self._frame()
 

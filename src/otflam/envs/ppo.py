@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from otflam.core import Progress
 from otflam.envs.experts import Expert
-from otflam.envs.games import MOVED, GameWorld
+from otflam.envs.games import MOVED, NO_ACTION, GameWorld
 from otflam.envs.players import GameExpert
 from otflam.envs.recipe import Recipe
 from otflam.envs.rollout import Observation
@@ -46,15 +46,15 @@ def network(sizes: list[int], last: float) -> nn.Sequential:
 class Player:
     """One environment, its levels one after the other."""
 
-    def __init__(self, task: str, seed: int, number: int) -> None:
-        self.env, self.seeds = GameWorld(World(task)), (seed, number)
+    def __init__(self, task: str, seed: int, number: int, repeat: int) -> None:
+        self.env, self.seeds, self.repeat = GameWorld(World(task)), (seed, number), repeat
         self.level, self.total, self.returns = -1, 0.0, []
         self.begin()
 
     def begin(self) -> None:
         self.level += 1
         self.observe(self.env.reset(seed=self.seed)[1])
-        self.time, self.total = 0, 0.0
+        self.total = 0.0
 
     @property
     def seed(self) -> int:
@@ -64,24 +64,24 @@ class Player:
         self.state, self.played = info["state"], info[MOVED]
 
     def step(self, action: int) -> tuple[float, bool]:
-        _, reward, terminated, truncated, info = self.env.step(action)
+        reward, ended, info = self.env.hold(action, self.repeat)
         self.observe(info)
-        self.time, self.total = self.time + 1, self.total + reward
-        if ended := terminated or truncated:
+        self.total += reward
+        if ended:
             self.returns.append(self.total)
             self.begin()
         return reward, ended
 
     def save(self) -> dict:
         """What is needed to be here again."""
-        return {"level": self.level, "played": self.played[: self.time].tolist(), "total": self.total}
+        return {"level": self.level, "played": self.played[self.played != NO_ACTION].tolist(), "total": self.total}
 
     def restore(self, saved: dict) -> None:
         self.level = saved["level"] - 1
         self.begin()
         for action in saved["played"]:
-            self.observe(self.env.step(action)[4])
-        self.time, self.total = len(saved["played"]), saved["total"]
+            self.observe(self.env.hold(action, 1)[2])
+        self.total = saved["total"]
 
 
 class PPO:
@@ -89,7 +89,7 @@ class PPO:
 
     def __init__(self, task: str, config: Recipe, seed: int) -> None:
         self.task, self.config, self.seed = task, config, seed
-        self.players = [Player(task, seed, number) for number in range(config.environments)]
+        self.players = [Player(task, seed, number, config.repeat) for number in range(config.environments)]
         facts, width = self.players[0].env.facts, config.width
         torch.manual_seed(seed)
         self.choices = torch.full((facts.actions.choices,), -1e9)

@@ -36,6 +36,7 @@ from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_
 from otflam.evaluate.games import (
     GAMES_VERSION as GAMES_VERSION,
     MOVERS as MOVERS,
+    READ as READ,
     read_choices as read_choices,
     read_movers as read_movers,
 )

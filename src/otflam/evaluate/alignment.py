@@ -42,6 +42,8 @@ ALPHAS = np.logspace(-4, 3, 8)
 """Strengths of a ridge, relative to the number of samples, among which the labelled episodes choose."""
 STATE_OFFSETS = (-2, -1, 0)
 """Frames of the state-only row."""
+COLUMNS = ("latents", "present", "still", "state", "motion")
+"""What actions are read from."""
 Table = Float[np.ndarray, "_ _"]
 """A row for each transition."""
 GRID = 4
@@ -68,6 +70,7 @@ def aligned_columns(
     unlabelled: Episodes,
     episodes: Episodes,
     device: torch.device = CPU,
+    names: Sequence[str] = COLUMNS,
 ) -> dict[str, Store]:
     """Latents and their controls for some episodes; what the unlabelled ones decide is the same for all."""
     model = load_lam(folder, backbone)[0]
@@ -90,13 +93,14 @@ def aligned_columns(
         made = (store, folder, backbone, name, width, function, episodes, SILENT, about)
         return derive_with(*made, keep_features=True, device=device)
 
-    return {
-        "latents": label_store(store, folder, backbone, episodes, keep_features=True, device=device),
-        "present": column("present", present, WIDTH),
-        "still": column("still", still),
-        "state": state_column(store, unlabelled, episodes),
-        "motion": motion_column(store, model.stride, episodes),
+    makers: dict[str, Callable[[], Store]] = {
+        "latents": lambda: label_store(store, folder, backbone, episodes, keep_features=True, device=device),
+        "present": lambda: column("present", present, WIDTH),
+        "still": lambda: column("still", still),
+        "state": lambda: state_column(store, unlabelled, episodes),
+        "motion": lambda: motion_column(store, model.stride, episodes),
     }
+    return {name: makers[name]() for name in names}
 
 
 def state_column(store: Store, unlabelled: Episodes, episodes: Episodes) -> Store:

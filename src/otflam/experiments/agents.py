@@ -160,6 +160,7 @@ def lam_job(job: Job) -> lams.Job:
 def config_of(preset: Preset, job: Job) -> PolicyConfig:
     config = preset.policy.seeded(job.seed)
     steps = preset.clone_steps.get(job.method.partition("+")[0], config.clone.steps)
+    steps = (preset.game_steps if job.data in names.GAMES else None) or steps
     config = dataclasses.replace(config, clone=dataclasses.replace(config.clone, steps=steps))
     return config.with_steps(way_of(job.method), job.steps or steps_on_labels(preset, job.method, job.labels))
 

@@ -18,7 +18,7 @@ from otflam.evaluate import BASELINE, CONTROL, EVALUATION, GAMES, TOGETHER, play
 from otflam.experiments import lams
 from otflam.experiments.datasets import Lab, collection_of
 from otflam.lam import LAM, METHODS, label_store, store_features, train_lam
-from otflam.policy import AgentPlan, train_agent
+from otflam.policy import AgentPlan, train_agent, train_reference
 from otflam.tokenizer import train_frame_tokenizer, train_tokenizer
 
 EPISODES, EPISODE_STEPS = 4, 100
@@ -68,13 +68,16 @@ class Calibration:
         self.costs["collect"] = Cost(timer.pace, folder_bytes(store.path) / store.rows)
         return store
 
+    @cached_property
+    def game(self) -> Store:
+        timer, plan = StepTimer(), collection_of(self.preset, GAMES[0])
+        store = collect_episodes(dataclasses.replace(plan, episodes=EPISODES), self.folder / "game", 1, timer)
+        self.costs["collect games"] = Cost(timer.pace, folder_bytes(store.path) / store.rows)
+        return store
+
     def _collect(self, rest: str) -> Cost:
-        if rest == "games":
-            timer, plan = StepTimer(), collection_of(self.preset, GAMES[0])
-            store = collect_episodes(dataclasses.replace(plan, episodes=EPISODES), self.folder / "game", 1, timer)
-            return Cost(timer.pace, folder_bytes(store.path) / store.rows)
-        self.store  # noqa: B018 - made once, and timed as it is
-        return self.costs["collect"]
+        (self.game if rest == "games" else self.store).meta  # noqa: B018 - made once, and timed as it is
+        return self.costs[f"collect {rest}".strip()]
 
     def _draw(self, what: str) -> Cost:
         timer, began = StepTimer(), time.perf_counter()
@@ -151,6 +154,12 @@ class Calibration:
         return self.costs["decoder"]
 
     def _play(self, rest: str) -> Cost:
+        if rest == "games":  # levels end when they like
+            timer, player, shape = StepTimer(), self.folder / "player", self.preset.policy
+            config = dataclasses.replace(shape, clone=shorten(shape.clone))
+            train_reference(AgentPlan(self.game, 1, config, self.preset.hardware, player), "all-actions")
+            play(player, recorded_collection(self.game).world, EVALUATION, 2 * TOGETHER, 1, progress=timer)
+            return Cost(timer.pace)
         self.cost("clone")
         world, spent = recorded_collection(self.store).world, []
         agent = self.folder / "agent"

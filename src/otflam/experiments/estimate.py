@@ -42,8 +42,10 @@ ON_CORES = ("collect", "draw", "play")
 """Kinds of work that no GPU takes over; an agent's network is the least part of its playing."""
 NETWORKS = {"innovations": 2, "ambiguities": 2}
 """How many networks read from frames what could be read at best, once for all cells of a data set."""
-EPISODE_STEPS, GAME_STEPS = 1000, 500
-"""Steps of an episode to its time limit, in every task of the suite and in every game, where most end early."""
+EPISODE_STEPS = 1000
+"""Steps of an episode to its time limit, in every task of the suite."""
+LEVEL_STEPS = {"procgen-coinrun": 50, "procgen-bigfish": 300, "procgen-starpilot": 200}
+"""How long levels of games last, about: they end when one dies or wins (measured with experts)."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
     else:
         yield from agent_pieces(lab, job)
         steps = tuning.EPISODES * (preset.played or EPISODE_STEPS) if kind == "tuning" else played(preset, job)
-        yield Piece((job, kind), "play", steps)
+        yield Piece((job, kind), "play games" if job.data in GAMES else "play", steps)
 
 
 def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
@@ -178,9 +180,15 @@ def data_pieces(preset: Preset, name: str) -> Iterator[Piece]:
 
 
 def frames(preset: Preset, name: str = "") -> int:
-    """Frames of a data set of one task, at most: levels of games may end early."""
+    """Frames of a data set of one task; of a game about so many."""
     plan = collection_of(preset, name)
-    return plan.episodes * (plan.steps or EPISODE_STEPS)
+    return plan.episodes * at_most(plan.steps, name)
+
+
+def at_most(steps: int | None, data: str) -> int:
+    """Steps of an episode that is cut after so many, if at all."""
+    usual = LEVEL_STEPS.get(data, EPISODE_STEPS)
+    return min(steps or usual, usual)
 
 
 def tokenizer_pieces(lab: Lab, source: str, model: Any, seed: int) -> Iterator[Piece]:
@@ -249,7 +257,7 @@ def shows_videos(preset: Preset, data: str) -> bool:
 def played(preset: Preset, job: agents.Job) -> int:
     """Steps that an agent plays: whole episodes, some of them again with new backgrounds, and stretches."""
     if job.data in GAMES:
-        return preset.levels * (preset.played or GAME_STEPS)
+        return preset.levels * at_most(preset.played, job.data)
     again = shows_videos(preset, job.data) and job.method not in UNTRAINED
     episodes = preset.evaluated + again * -(-preset.evaluated // agents.NEW_BACKGROUNDS_EVERY)
     held_out = round(preset.collection.episodes * SHARES[2])

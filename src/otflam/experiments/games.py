@@ -12,9 +12,11 @@ from otflam.evaluate import (
     ALIGNMENT_VERSION,
     GAMES,
     GAMES_VERSION,
+    READ,
     Cell,
     Metrics,
     aligned_columns,
+    names,
     read_choices,
     read_movers,
 )
@@ -29,9 +31,11 @@ PROBED = 64
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
-    """Every method in every game, at the compared budgets."""
-    every = itertools.product(preset.compared, SEEDS, GAMES, methods(preset))
-    return [Job(method, data, labels, seed) for labels, seed, data, method in every]
+    """The telling methods in every game, at the compared budgets; then all others with one draw of labels."""
+    others = [name for name in methods(preset) if name not in names.TELLING]
+    parts = [(SEEDS, names.TELLING), (SEEDS[:1], others)]
+    every = (each for seeds, rows in parts for each in itertools.product(preset.compared, seeds, GAMES, rows))
+    return [Job(method, data, labels, seed) for labels, seed, data, method in every if method in preset.lam]
 
 
 def methods(preset: Preset) -> list[str]:
@@ -52,7 +56,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     parts = (splits.labelled(job.labels, job.seed), splits.pool, splits.probes[:PROBED])
     labelled, pool, probes = (part[long[part]] for part in parts)
     used, device = np.concatenate([pool, probes]), device_of(lab.preset.hardware)
-    columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device=device)
+    columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device, READ)
     health = read_json(folder / "health.json", "train it again")
     found = read_choices(store, columns, labelled, probes, last)
     found |= read_movers(store, columns, pool, probes, last)

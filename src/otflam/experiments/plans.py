@@ -82,11 +82,14 @@ def plan_labels(preset: Preset) -> list[PlannedCell]:
 
 
 def plan_games(preset: Preset) -> list[PlannedCell]:
-    """What latents know of choices and of everything that moves; who plays; and whether vocabularies transfer."""
+    """Bounds; what the telling latents know of choices and of everything that moves, and who plays with them; the same
+    of all others; and whether vocabularies transfer."""
     read, played = every("games", "games")(preset), every("agents", "games")(preset)
     models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in read]
     bounds = [planned for planned in played if planned.job.method in BOUNDS]
-    return list(dict.fromkeys([*bounds, *models, *read, *played, *every("tokenizers", "games")(preset)]))
+    rows = (*names.TELLING, *REFERENCES)
+    first = [planned for planned in (*read, *models, *played) if planned.job.method in rows]
+    return list(dict.fromkeys([*bounds, *first, *read, *models, *played, *every("tokenizers", "games")(preset)]))
 
 
 def plan_general(preset: Preset) -> list[PlannedCell]:

@@ -64,11 +64,11 @@ def plan(preset: Preset, experiment: str) -> list[Job]:
         ]
     if experiment == "games":
         model = preset.tokenizer
-        every = itertools.product(GAME_TRANSFERS, SEEDS, ("otf", "monolithic"))
+        every = itertools.product(SEEDS, GAME_TRANSFERS, ("otf", "monolithic"))
         order = model.motion.order
         return [
             Job("transfer", *pair, _with(model, method=method, order=order), seed, f"order{order}")
-            for pair, seed, method in every
+            for seed, pair, method in every
         ]
     if experiment == "carrier":
         models = [_with(preset.digit_tokenizer, method=method, order=1) for method in ("otf", "monolithic")]
