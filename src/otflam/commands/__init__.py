@@ -20,7 +20,7 @@ from otflam.commands.formats import format_commands
 from otflam.commands.hub import HubPull, HubPush
 from otflam.commands.lam import LamAudit, LamExport, LamLabel, training_commands
 from otflam.commands.lam_pictures import LamPredict, LamShow
-from otflam.commands.own import DataCompare, Search, Suggest
+from otflam.commands.own import DataCompare, Search, Suggest, TokenizerEvaluate
 from otflam.commands.policy import EvaluateReturn, PolicyReference, PolicyRun, PolicyTrain
 from otflam.commands.report import EvaluateAlignment, EvaluateCurves, Export, Report, Tables
 from otflam.commands.tokenizer import Tokenize, TokenizerEncode, TokenizerShow, TokenizerTrain, TokenizerTrainFrames
@@ -47,6 +47,7 @@ COMMANDS: dict[str, type[Command]] = {
     "tokenizer train-frames": TokenizerTrainFrames,
     "tokenizer encode": TokenizerEncode,
     "tokenizer show": TokenizerShow,
+    "tokenizer evaluate": TokenizerEvaluate,
     "tokenize": Tokenize,
     "search": Search,
     "suggest": Suggest,

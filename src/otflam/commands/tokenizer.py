@@ -16,7 +16,7 @@ from otflam.commands.settings import AS_RECORDED, HALF, Settings, others, tokeni
 from otflam.core import Hardware, TrainConfig, UserError, is_main_process
 from otflam.presets import get_preset
 from otflam.report import ProgressBar, say
-from otflam.tokenizer import FrameTokenizerConfig, TokenizerConfig
+from otflam.tokenizer import PACKAGED, FrameTokenizerConfig, TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,8 @@ class Tokenize:
             found = tokenize_video(self.video, self.out, self.tokenizer, bar, self.cuts)
         for path in found.paths:
             say(f"wrote {path}")
-        say(verdict(found, self.video, self.tokenizer is not None))
+        own = self.tokenizer is not None and str(self.tokenizer) not in PACKAGED
+        say(verdict(found, self.video, own))
 
 
 @dataclass(frozen=True)

@@ -147,24 +147,35 @@ class Tally:
     def __init__(self, tokenizer: OTF) -> None:
         self.patches, self.floor = 0, noise_energy(tokenizer)
         self.error = self.energy = self.moved = 0.0
+        self.still = np.zeros(2)
+        """Error and energy of still patches alone."""
         self.codes = np.zeros(tokenizer.codes)
         """How often each code occurs where something moves."""
 
     def add(self, seen: Seen) -> Float[np.ndarray, "n u v"]:
         """Count what was seen, and tell how strongly each patch moves, from 0 to 1."""
         self.patches += seen.codes.size
-        self.error, self.energy = self.error + seen.error, self.energy + float(seen.energy.sum(dtype=np.float64))
+        self.error += float(seen.error.sum(dtype=np.float64))
+        self.energy += float(seen.energy.sum(dtype=np.float64))
         # What moves is judged by all that was seen so far; noise alone is nothing that moves.
         share = seen.energy / max(self.energy / self.patches, self.floor / MOVING)
         strength = ((share - MOVING) / (1 - MOVING)).clip(0, 1)
-        self.moved += float((strength > 0).sum())
-        self.codes += np.bincount(seen.codes[strength > 0], minlength=len(self.codes))
+        moves = strength > 0
+        self.moved += float(moves.sum())
+        self.still += [part[~moves].sum(dtype=np.float64) for part in (seen.error, seen.energy)]
+        self.codes += np.bincount(seen.codes[moves], minlength=len(self.codes))
         return strength
 
     @property
     def redrawn(self) -> float:
         """1 - nMSE: the share of the motion's energy that the codes draw again."""
         return 1 - self.error / max(self.energy, 1e-12)
+
+    @property
+    def still_error(self) -> float:
+        """nMSE of still patches alone: drawing nothing there scores 1."""
+        error, energy = self.still
+        return float(error / energy) if energy else float("nan")
 
     @property
     def moving(self) -> float:

@@ -16,6 +16,7 @@ from otflam.experiments.datasets import Lab as Lab
 from otflam.experiments.estimate import estimate_work as estimate_work
 from otflam.experiments.machines import MACHINES as MACHINES, Accelerated as Accelerated, plan_work as plan_work
 from otflam.experiments.moments import search as search
+from otflam.experiments.redrawing import redraw_all as redraw_all
 from otflam.experiments.settings import suggest as suggest
 from otflam.experiments.studies import (
     STUDIES as STUDIES,

@@ -112,7 +112,7 @@ def shown(moment: CodedFrame | None, tokenizer: OTF, blank: Image.Image | None) 
         return blank
     width = max(1, round(moment.picture.width * HEIGHT / moment.picture.height))
     picture = moment.picture.resize((width, HEIGHT), Image.Resampling.BILINEAR)
-    return overlay(picture, moment.codes, moment.strength, tokenizer.codes)
+    return overlay(picture, moment.codes, moment.strength, tokenizer)
 
 
 def share(counts: Float[np.ndarray, "t k"]) -> Float[np.ndarray, " k"]:

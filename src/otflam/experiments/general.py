@@ -105,10 +105,9 @@ def trained(lab: Lab, job: Job) -> MotionAutoencoder:
     return retry_busy(lambda: train_on_mixture(parts, GAP, model, training, hardware, out))
 
 
-def tested(store: Store, model: TokenizerConfig, share: float = SHARE) -> Mixture:
-    """Held-out clips of a source, or of somebody's own videos, at the tokenizer's own stride."""
-    held = split_episodes(store, share, 1 - share)[1] if share else np.arange(len(store))
-    return mix_motion([Portion(store, held)], None, model)
+def tested(store: Store, model: TokenizerConfig, episodes: np.ndarray | range) -> Mixture:
+    """Clips of a source, or of somebody's own videos, at the tokenizer's own stride."""
+    return mix_motion([Portion(store, episodes)], None, model)
 
 
 def measure(lab: Lab, job: Job) -> Metrics:
@@ -117,7 +116,8 @@ def measure(lab: Lab, job: Job) -> Metrics:
     for domain, names in DOMAINS.items():
         rows = []
         for name in names:
-            clips = tested(lab.store(name), tokenizer.config)
+            store = lab.store(name)
+            clips = tested(store, tokenizer.config, split_episodes(store, SHARE, 1 - SHARE)[1])
             error = reconstruction(tokenizer, clips, CLIPS, transfer=True)["nmse"]
             rows.append((error, stillness(tokenizer, clips, CLIPS)))
         found[f"nmse_{domain}"], found[f"still_nmse_{domain}"] = (float(each) for each in np.mean(rows, 0))

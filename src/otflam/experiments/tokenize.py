@@ -5,6 +5,7 @@ Frames are passed on as they are decoded: the memory does not grow with the vide
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,6 +44,8 @@ class Tokenized:
     """1 - nMSE: the share of the motion's energy that its codes draw again; below 0 they draw worse than nothing."""
     moving: float
     """Share of the patches that move."""
+    still_error: float = math.nan
+    """nMSE of the others alone."""
 
 
 class CodedFrame(NamedTuple):
@@ -77,7 +80,7 @@ def tokenize_video(
         with writing_video(paths[1], first.fps or DEFAULT_FPS) as add:
             for number, moment in enumerate(chain([begun], moments), start=1):
                 file.write(moment.codes.tobytes())
-                add(np.asarray(overlay(moment.picture, moment.codes, moment.strength, tokenizer.codes)))
+                add(np.asarray(overlay(moment.picture, moment.codes, moment.strength, tokenizer)))
                 sampler.offer(lambda now=moment: now._replace(picture=sheet_tile(now.picture)))
                 progress.reach(number, max(total, number))
         file.seek(0)
@@ -88,11 +91,11 @@ def tokenize_video(
             )
     if len(shots) > 1:
         paths = (*paths, write_shots(shots, number + span, first.fps, out / "shots.csv"))
-    redrawn, moving = tally.redrawn, tally.moving
+    redrawn = tally.redrawn
     title = f"{video.name}: its codes redraw {percent(redrawn)} of the motion"
     shown = [(number - offsets[0], *moment) for number, moment in sampler.chosen()]
     draw_clip_sheet(tokenizer, shown, tally.codes, title, paths[2])
-    return Tokenized(paths, redrawn, moving)
+    return Tokenized(paths, redrawn, tally.moving, tally.still_error)
 
 
 def video_tokenizer(folder: Path | None) -> OTF:
@@ -161,6 +164,8 @@ def verdict(found: Tokenized, video: Path, own: bool) -> str:
     if not found.moving:
         return "hardly anything moves in this video, so that its codes say nothing"
     score = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
+    if not math.isnan(found.still_error):
+        score += f"; {percent(1 - found.moving)} of the patches are still (nMSE {found.still_error:.2f})"
     if found.redrawn >= USABLE_SHARE:
         return score
     worse = "worse than drawing nothing: do not use these codes" if found.redrawn <= 0 else "much of it is lost"

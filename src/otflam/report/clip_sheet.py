@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from otflam.report.palette import GAIN, code_colours, decoded_effects, show_codes, show_motion
+from otflam.report.palette import GAIN, colours_of, decoded_effects, name_code, show_codes, show_motion
 from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.tokenizer import OTF
 
@@ -49,10 +49,13 @@ class Sampler(Generic[T]):
 
 
 def overlay(
-    picture: Image.Image, codes: UInt8[np.ndarray, "u v"], strength: Float[np.ndarray, "u v"], count: int
+    picture: Image.Image,
+    codes: UInt8[np.ndarray, "u v"] | np.ndarray,
+    strength: Float[np.ndarray, "u v"],
+    tokenizer: OTF,
 ) -> Image.Image:
     """A frame under a film of its codes' colours, as strong as the motion; what stands still stays clear."""
-    film = Image.fromarray(show_codes(codes, count)).resize(picture.size, Image.Resampling.NEAREST)
+    film = Image.fromarray(show_codes(codes, tokenizer)).resize(picture.size, Image.Resampling.NEAREST)
     mask = Image.fromarray((255 * OPACITY * strength).astype(np.uint8)).resize(picture.size, Image.Resampling.NEAREST)
     return Image.composite(film, picture, mask)
 
@@ -75,9 +78,9 @@ def draw_clip_sheet(
         x = LEFT + column * (width + GAP)
         pen.text((x, TOP - 20), f"frame {number}", MUTED, ImageFont.load_default(12))
         blank = Image.new("RGB", (width, height), PAPER)
-        film = Image.fromarray(show_codes(codes, tokenizer.codes)).resize((width, height), Image.Resampling.NEAREST)
+        film = Image.fromarray(show_codes(codes, tokenizer)).resize((width, height), Image.Resampling.NEAREST)
         mask = Image.fromarray((255 * strength).astype(np.uint8)).resize((width, height), Image.Resampling.NEAREST)
-        pictures = (picture, Image.composite(film, blank, mask), overlay(picture, codes, strength, tokenizer.codes))
+        pictures = (picture, Image.composite(film, blank, mask), overlay(picture, codes, strength, tokenizer))
         for row, tile in enumerate(pictures):
             sheet.paste(tile, (x, TOP + row * (height + GAP)))
     _draw_legend(sheet, tokenizer, counts, used, (LEFT, below, per))
@@ -88,14 +91,14 @@ def draw_clip_sheet(
 def _draw_legend(
     sheet: Image.Image, tokenizer: OTF, counts: np.ndarray, used: list[int], place: tuple[int, int, int]
 ) -> None:
-    (left, top, per), pen, colours = place, ImageDraw.Draw(sheet), code_colours(tokenizer.codes)
+    (left, top, per), pen, colours = place, ImageDraw.Draw(sheet), colours_of(tokenizer)
     heading = "codes where something moves: colour, number, share, and what it draws on gray (with full contrast)"
     pen.text((left, top), heading if used else "nothing moves", MUTED, ImageFont.load_default(12))
     effects = decoded_effects(tokenizer)
     for entry, code in enumerate(used):
         x, y = left + entry % per * ENTRY, top + 24 + entry // per * (TILE + 8)
         pen.rectangle((x, y, x + 12, y + TILE), tuple(colours[code].tolist()))
-        pen.text((x + 18, y - 1), f"{code}", INK, ImageFont.load_default(13))
+        pen.text((x + 18, y - 1), name_code(tokenizer, code), INK, ImageFont.load_default(13))
         pen.text((x + 18, y + 14), f"{100 * counts[code] / counts.sum():.1f} %", MUTED, ImageFont.load_default(10))
         effect = effects[code]
         drawn = show_motion(effect / effect.abs().max().clamp_min(1e-6) * 0.5 / GAIN)

@@ -20,6 +20,16 @@ FOLLOWS: dict[str, Decided] = {
         "Codes are not names of motion alone: they also tell what moves, or no more of the motion than it does itself.",
         "Whether codes are names of motion alone is undecided.",
     ),
+    "left out": (
+        "One vocabulary can be learned once, for what nobody has thought of too.",
+        "What a vocabulary has not seen it serves worse: it should learn from all kinds of motion, or from one's own.",
+        "Whether a vocabulary serves what it has not seen is not known for all domains.",
+    ),
+    "vocabulary": (
+        "Nobody needs a vocabulary of the task's own for latent actions.",
+        "Latent actions are worth a vocabulary of the task's own.",
+        "Whether latent actions need a vocabulary of the task's own is undecided.",
+    ),
     "health": (
         "All models may be compared: none of them ignores its latent.",
         "Until the models named here predict better, their other results say little about their methods.",

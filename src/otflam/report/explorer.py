@@ -25,8 +25,9 @@ from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store, has_distractors
 from otflam.lam import LAM
 from otflam.report.canvas import Sketch
+from otflam.report.palette import colours_of, name_code, show_frame, show_motion
 from otflam.report.runs import ShownData
-from otflam.report.vocabulary import code_colours, make_atlas, show_frame, show_motion
+from otflam.report.vocabulary import make_atlas
 from otflam.tokenizer import OTF, motion_clips
 
 MAX_DATA_SETS, MAX_EPISODES, MAX_FRAMES = 2, 2, 120
@@ -124,6 +125,8 @@ class DataSet:
     stride: int
     """Steps over which motion is seen."""
     colours: list[str]
+    names: list[str]
+    """Of the codes."""
     atlas: Atlas
     episodes: list[Episode]
 
@@ -149,9 +152,10 @@ def show_data_set(found: ShownData) -> DataSet:
     atlas = show_atlas(tokenizer, motion_clips(store, tokenizer.config))
     held = found.held_out[:MAX_EPISODES]
     episodes = [show_episode(found, index, bool(held)) for index in held or range(min(MAX_EPISODES, len(store)))]
-    colours = [f"#{bytes(colour).hex()}" for colour in code_colours(tokenizer.codes)]
+    colours = [f"#{bytes(colour).hex()}" for colour in colours_of(tokenizer)]
+    names = [name_code(tokenizer, code) for code in range(tokenizer.codes)]
     config = tokenizer.config
-    return DataSet(store.path.name, describe(store), config.grid, config.motion.stride, colours, atlas, episodes)
+    return DataSet(store.path.name, describe(store), config.grid, config.motion.stride, colours, names, atlas, episodes)
 
 
 def describe(store: Store) -> str:

@@ -91,4 +91,4 @@ def enlarge(frame: UInt8[np.ndarray, "h w c"]) -> Image.Image:
 def cover(
     picture: Image.Image, codes: Int64[np.ndarray, "u v"], strength: UInt8[np.ndarray, "u v"], tokenizer: OTF
 ) -> Image.Image:
-    return overlay(picture, codes.astype(np.uint8), (strength / 255.0) ** 2, tokenizer.codes)
+    return overlay(picture, codes, (strength / 255.0) ** 2, tokenizer)

@@ -18,8 +18,9 @@ from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import Store
 from otflam.report.explorer import as_uri
 from otflam.report.moments import as_picture, clock
+from otflam.report.palette import colours_of, name_code
 from otflam.report.runs import find_releases, find_stores
-from otflam.report.vocabulary import code_colours, make_atlas
+from otflam.report.vocabulary import make_atlas
 from otflam.tokenizer import OTF, TOKENIZER_KIND, encode_store, load_tokenizer, motion_clips, packaged_tokenizer
 
 SHOWN, SIDE = 8, 96
@@ -77,11 +78,11 @@ def show_store(runs: Path, store: Store, progress: Progress) -> Iterator[Markup]
     whole = np.sum(list(counts.values()), 0)
     yield Markup("<h2>{}</h2><p class=facts>{} videos, {} episodes, {} frames; codes of {}</p>").format(
         *(store.path.name, len(videos), len(store), int(store.lengths.sum())),
-        "a tokenizer that was trained on them" if own else "the packaged tokenizer, which learned from walker-run",
+        "a tokenizer that was trained on them" if own else f"the packaged vocabulary {folder.name}",
     )
     yield show_vocabulary(tokenizer, store, whole)
     for name, episodes in videos.items():
-        yield show_video(store, name, episodes, counts[name], whole)
+        yield show_video(store, name, episodes, tokenizer, counts[name], whole)
 
 
 def count_codes(column: Store, episodes: Sequence[int], codes: int, span: int) -> Float[np.ndarray, " k"]:
@@ -101,32 +102,39 @@ def show_vocabulary(tokenizer: OTF, store: Store, counts: np.ndarray) -> Markup:
         tiles = Markup("").join(
             Markup('<img src="{}" alt="">').format(as_png(Image.fromarray(patch))) for patch in entries[code].nearest
         )
-        items.append(Markup("<div class='code near'>{} {}</div>").format(swatch(int(code), counts), tiles))
+        items.append(Markup("<div class='code near'>{} {}</div>").format(swatch(tokenizer, int(code), counts), tiles))
     return Markup("<h3>Codes and their nearest patches of motion</h3>{}").format(Markup("").join(items))
 
 
-def show_video(store: Store, name: str, episodes: Sequence[int], counts: np.ndarray, whole: np.ndarray) -> Markup:
-    """A video: its length, some of its frames, and its codes."""
+def show_video(
+    store: Store, name: str, episodes: Sequence[int], tokenizer: OTF, counts: np.ndarray, whole: np.ndarray
+) -> Markup:
+    """A video: its length, some of its frames, how much of it is still, and the codes of what moves."""
     frames = int(store.lengths[list(episodes)].sum())
     rate = store.episodes[episodes[0]].get("fps")
     length = f", {clock(frames / rate)} at {rate:g} fps" if rate else ""
     facts = f"{len(episodes)} episode{'s' * (len(episodes) != 1)}, {frames} frames{length}"
+    still = ""
+    if tokenizer.config.still:
+        still = f"{100 * counts[0] / max(counts.sum(), 1):.0f} % of the patches are still; of the others: "
+        counts, whole = (np.concatenate([[0], each[1:]]) for each in (counts, whole))
     used = counts / max(counts.sum(), 1)
     entropy = -(used[used > 0] * np.log(used[used > 0])).sum()
     apart = np.sqrt(np.square(np.sqrt(used) - np.sqrt(whole / max(whole.sum(), 1))).sum() / 2)
-    told = f"effective number of codes {np.exp(entropy):.1f}; distance from all videos' codes {apart:.2f}"
-    top = [swatch(int(code), counts) for code in np.argsort(-counts, kind="stable")[:TOP] if counts[code]]
+    told = f"{still}effective number of codes {np.exp(entropy):.1f}; distance from all videos' codes {apart:.2f}"
+    top = [swatch(tokenizer, int(code), counts) for code in np.argsort(-counts, kind="stable")[:TOP] if counts[code]]
     codes = Markup("").join(Markup("<span class=code>{}</span>").format(each) for each in top)
     return Markup('<h3>{}</h3><p class=facts>{}; {}</p><img class=strip src="{}" alt=""><div>{}</div>').format(
         name, facts, told, strip(store, episodes), codes
     )
 
 
-def swatch(code: int, counts: np.ndarray) -> Markup:
+def swatch(tokenizer: OTF, code: int, counts: np.ndarray) -> Markup:
     """A code with its colour and its share."""
-    colour = f"#{bytes(code_colours(len(counts))[code]).hex()}"
+    colour = f"#{bytes(colours_of(tokenizer)[code]).hex()}"
     share = 100 * counts[code] / max(counts.sum(), 1)
-    return Markup('<span class=dot style="background:{}"></span>{} ({:.1f} %)').format(colour, code, share)
+    named = (colour, name_code(tokenizer, code), share)
+    return Markup('<span class=dot style="background:{}"></span>{} ({:.1f} %)').format(*named)
 
 
 def strip(store: Store, episodes: Sequence[int]) -> str:

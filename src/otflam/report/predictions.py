@@ -18,8 +18,9 @@ from torch import Tensor
 from otflam.core import Batch, UserError, read_release, replacing
 from otflam.data import Clips, Store
 from otflam.lam import FEATURES, IMAGINED, LAM, LAM_KIND, Flam, Hilam, load_lam
+from otflam.report.palette import code_colours, show_frame
 from otflam.report.style import MUTED, SERIES
-from otflam.report.vocabulary import code_colours, draw_grid, show_frame
+from otflam.report.vocabulary import draw_grid
 
 Show = Callable[[Tensor], "UInt8[np.ndarray, 'h w 3']"]
 matplotlib.use("Agg")

@@ -60,6 +60,7 @@ TABLES = {
         {
             "A domain that was never seen": general.left_out_table,
             "Still patches alone": general.stillness_table,
+            "Latent actions on motion-general-64, and on a vocabulary of the task's own": general.latents_table,
         },
     ),
     "tokenizer": TableSpec(

@@ -29,6 +29,7 @@ from otflam.report.claims_labels import judge_hearing
 from otflam.report.claims_sides import judge_sides
 from otflam.report.consequences import Status
 from otflam.report.games import judge_games
+from otflam.report.general import judge_general
 from otflam.report.published import BASELINES
 
 RIVALS = (BASELINE, LABELS_ONLY)
@@ -130,7 +131,7 @@ def percent(share: Earned) -> str:
 
 
 JUDGES = {
-    "Motion codes": judge_codes,
+    "Motion codes": lambda folder, preset: [*judge_codes(folder, preset), *judge_general(folder, preset)],
     "Latent actions": judge_latents,
     "Whose action?": judge_sides,
     "Labels inside the training": judge_hearing,

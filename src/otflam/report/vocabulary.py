@@ -21,7 +21,7 @@ from torch import Tensor
 from otflam.core import replacing
 from otflam.data import Clips
 from otflam.motion import TRANSFORMS, MotionConfig, motion
-from otflam.report.palette import GAIN, code_colours, decoded_effects, show_codes, show_frame, show_motion
+from otflam.report.palette import GAIN, colours_of, decoded_effects, name_code, show_codes, show_frame, show_motion
 from otflam.report.style import INK, MARGIN, MUTED, PAPER, save_picture
 from otflam.tokenizer import OTF, MotionAutoencoder
 
@@ -64,7 +64,7 @@ def draw_motion_inputs(clips: Clips, stride: int, path: Path, samples: int = 3) 
 @torch.inference_mode()
 def draw_assignments(tokenizer: OTF, clips: Clips, path: Path, samples: int = 4) -> Path:
     """Frame, motion, patch embeddings and codes on the grid, for a few transitions."""
-    count, grid = tokenizer.codes, tokenizer.config.grid
+    colours, grid = colours_of(tokenizer), tokenizer.config.grid
     figure, axes = plt.subplots(samples, 4, figsize=(11, 2.7 * samples), dpi=90, squeeze=False)
     for row, index in enumerate(np.linspace(0, len(clips) - 1, samples).astype(np.int64)):
         frame, signal = tokenizer.observe(clips.gather(np.array([index])))
@@ -72,8 +72,8 @@ def draw_assignments(tokenizer: OTF, clips: Clips, path: Path, samples: int = 4)
         places = TSNE(perplexity=min(20, len(tokens) // 4), random_state=0).fit_transform(tokens.numpy())
         axes[row, 0].imshow(show_frame(frame[0]))
         axes[row, 1].imshow(show_motion(signal[0]))
-        axes[row, 2].scatter(places[:, 0], places[:, 1], s=9, c=code_colours(count)[codes] / 255)
-        axes[row, 3].imshow(show_codes(codes.reshape(grid, -1), count))
+        axes[row, 2].scatter(places[:, 0], places[:, 1], s=9, c=colours[codes] / 255)
+        axes[row, 3].imshow(show_codes(codes.reshape(grid, -1), tokenizer))
         axes[row, 3].set_xlabel(f"{len(np.unique(codes))} codes", fontsize=9)
     for axis, title in zip(axes[0], ("frame", "motion", "patch embeddings (t-SNE)", "codes"), strict=True):
         axis.set_title(title, fontsize=10)
@@ -85,7 +85,7 @@ def draw_codebook(tokenizer: OTF, path: Path) -> Path:
     vectors = tokenizer.codebook.vectors.numpy()
     places = TSNE(perplexity=min(15, len(vectors) - 1), random_state=0, init="random").fit_transform(vectors)
     figure, axis = plt.subplots(figsize=(5.6, 5), dpi=100)
-    axis.scatter(places[:, 0], places[:, 1], s=90, c=code_colours(len(vectors)) / 255)
+    axis.scatter(places[:, 0], places[:, 1], s=90, c=colours_of(tokenizer) / 255)
     for number, (x, y) in enumerate(places):
         axis.annotate(str(number), (x, y), fontsize=6, ha="center", va="center", color="white")
     axis.set_title(f"The codebook's {len(vectors)} vectors (t-SNE)", fontsize=10)
@@ -152,7 +152,7 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
     width = (shown + 1) * (tile + 2) + 92
     per = -(-tokenizer.codes // columns)
     sheet = Image.new("RGB", (columns * width + MARGIN, 60 + per * (tile + 6) + MARGIN), PAPER)
-    pen, colours = ImageDraw.Draw(sheet), code_colours(tokenizer.codes)
+    pen, colours = ImageDraw.Draw(sheet), colours_of(tokenizer)
     pen.text((MARGIN, 10), "Atlas of codes, the most frequent first", INK, ImageFont.load_default(17))
     pen.text(
         (MARGIN, 34),
@@ -163,7 +163,7 @@ def draw_atlas(tokenizer: OTF, clips: Clips, path: Path, samples: int = 300, sho
     for place, code in enumerate(np.argsort([-entry.share for entry in entries])):
         x, y, entry = MARGIN + place // per * width, 60 + place % per * (tile + 6), entries[code]
         pen.rectangle((x, y, x + 8, y + tile), tuple(colours[code].tolist()))
-        pen.text((x + 14, y + 2), f"{code}", INK, ImageFont.load_default(13))
+        pen.text((x + 14, y + 2), name_code(tokenizer, int(code)), INK, ImageFont.load_default(13))
         pen.text((x + 14, y + 18), f"{100 * entry.share:.1f} %", MUTED, ImageFont.load_default(11))
         for slot, picture in [*enumerate(entry.nearest), (shown, entry.effect)]:
             scaled = Image.fromarray(picture).resize((tile, tile), Image.Resampling.NEAREST)

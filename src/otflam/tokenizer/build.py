@@ -231,8 +231,8 @@ class Seen(NamedTuple):
     codes: UInt8[np.ndarray, "n u v"] | UInt16[np.ndarray, "n u v"]
     energy: Float32[np.ndarray, "n u v"]
     """Of the motion in every patch."""
-    error: float
-    """Summed square of what the codes draw otherwise."""
+    error: Float32[np.ndarray, "n u v"]
+    """Of what the codes draw otherwise there."""
 
 
 @torch.inference_mode()
@@ -244,11 +244,12 @@ def watch(tokenizer: MotionAutoencoder, frames: UInt8[np.ndarray, "t h w c"]) ->
     present = images[before : before + len(signal)]
     codes = tokenizer.encode(signal, present)
     redrawn = tokenizer.redraw(codes, present)
-    energy = reduce(signal.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
-    found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
-    return Seen(
-        found.numpy().astype(tokenizer.config.codebook.dtype), energy.numpy(), float((redrawn - signal).square().sum())
+    error, energy = (
+        reduce(part.square(), "n m (u i) (v j) -> n u v", "sum", i=patch, j=patch)
+        for part in (redrawn - signal, signal)
     )
+    found = rearrange(codes, "n (u v) -> n u v", u=energy.shape[1])
+    return Seen(found.numpy().astype(tokenizer.config.codebook.dtype), energy.numpy(), error.numpy())
 
 
 def encode_frames(

@@ -89,7 +89,7 @@
     const fires = codesNow().filter((each) => each === code).length;
     const share = 100 * set.atlas.shares[code];
     by("swatch").style.backgroundColor = set.colours[code];
-    by("code").textContent = `Code ${code}`;
+    by("code").textContent = `Code ${set.names[code]}`;
     by("kept").hidden = !state.kept;
     by("share").textContent = `${share.toFixed(share < 1 ? 2 : 1)} % of all patches; ${fires} of ${set.grid ** 2} in this frame`;
     const entry = `${sets.indexOf(set)} ${code}`; // names of data sets may repeat
