@@ -39,7 +39,11 @@ def test_the_page_shows_every_video_and_no_claims(
     page = (tmp_path / "index.html").read_text()
     assert "<title>Cats &lt;3</title>" in page and "left &amp; right.mkv" in page and "slow.mkv" in page
     assert page.count("class=strip") == 2 and "2 episodes, 12 frames, 0:01.20 at 10 fps" in page
-    assert "the packaged tokenizer" in page and "2 videos, 4 episodes, 24 frames" in page
+    assert (
+        "the packaged vocabulary motion-general-64" in page
+        and "patches are still; of the others" in page
+        and "2 videos, 4 episodes, 24 frames" in page
+    )
     for word in ("claim", "paper", "Ambiguity", "http"):
         assert word not in page, word
     assert f"wrote {tmp_path / 'index.html'}" in capsys.readouterr().out and not (tmp_path / "explorer").exists()

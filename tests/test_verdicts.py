@@ -131,29 +131,6 @@ def beside(gains: dict[str, tuple[float, float]], shares: dict[str, tuple[float,
     return found
 
 
-def vocabularies(rises: dict[str, float]) -> list[Record]:
-    """Each domain's own vocabulary, and that of all others, which is so many times worse there."""
-    metrics = {f"nmse_{domain}": 0.2 for domain in rises}
-    found = [record("general", "otf", domain, 0, metrics, codes=64) for domain in rises]
-    found += [
-        record("general", "otf", f"all-but-{domain}", 0, metrics | {f"nmse_{domain}": 0.2 * rise}, codes=64)
-        for domain, rise in rises.items()
-        if rise
-    ]
-    return [*found, record("general", "otf", "all", 0, dict.fromkeys(metrics, 0.1), codes=256)]
-
-
-def latents(gap: float, noise: float = 0.001) -> list[Record]:
-    own = [0.4 + noise * part for part in (-1, 0, 1, 0.5)]
-    pair = {"otf-lam-pixel": own, "otf-lam-pixel+general": [each + gap + noise * each for each in reversed(own)]}
-    kinds = dict(zip(pair, ("alignment", "general-lam"), strict=True))
-    return [
-        record(kinds[method], method, NOISY, seed, {"episode_mse": errors, "action_mse": 0.4}, labels=8)
-        for method, errors in pair.items()
-        for seed in (0, 1)
-    ]
-
-
 BETTER, WORSE = ([0.1, 0.2, 0.1], [0.6, 0.7, 0.61]), ([0.6, 0.7, 0.61], [0.1, 0.2, 0.1])
 LEVEL = {"-alike": (0.0, 0.0), "-unlike": (0.0, 0.0)}
 CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
@@ -194,19 +171,6 @@ CASES: dict[str, tuple[Callable[..., list[Record]], Cases]] = {
             "fails": [(0.9, 0.4), (0.1, 0.2), (0.1, 0.2, 0.1), (0.9, 0.23, 0.001)],
             "open": [(0.5, 0.2), (0.9, 0.2, 0.1), (0.9, 0.23, 0.02), (0.9, 0.2, 0.01, (0,))],
         },
-    ),
-    "serves domains that it never saw": (
-        vocabularies,
-        {
-            "holds": [({"games": 1.2, "digits": 1.1, "bodies": 2.0},)],
-            "fails": [({"games": 1.3, "digits": 1.1, "bodies": 2.0},)],
-            "open": [({"games": 1.2, "digits": 1.1, "bodies": 0},)],
-            "unmeasured": [({"games": 0},)],
-        },
-    ),
-    "on the packaged vocabulary tell as much": (
-        latents,
-        {"holds": [(0.0,), (-0.1,)], "fails": [(0.03,)], "open": [(0.009, 0.01)]},
     ),
     "model uses its latent": (used, {"holds": [(0.2,), (0.9, 0.3)], "fails": [(0.19,), (0.9, 0.1)]}),
     "decoded from otf-lam-dino with a lower error than from lapo-256 on cheetah": (

@@ -25,9 +25,8 @@ from otflam.core import SILENT, Batch, Progress, UserError
 from otflam.data import Clips, Store, has_distractors
 from otflam.lam import LAM
 from otflam.report.canvas import Sketch
-from otflam.report.palette import colours_of, name_code, show_frame, show_motion
 from otflam.report.runs import ShownData
-from otflam.report.vocabulary import make_atlas
+from otflam.report.vocabulary import colours_of, make_atlas, name_code, show_frame, show_motion
 from otflam.tokenizer import OTF, motion_clips
 
 MAX_DATA_SETS, MAX_EPISODES, MAX_FRAMES = 2, 2, 120

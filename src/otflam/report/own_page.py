@@ -18,9 +18,8 @@ from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import Store
 from otflam.report.explorer import as_uri
 from otflam.report.moments import as_picture, clock
-from otflam.report.palette import colours_of, name_code
 from otflam.report.runs import find_releases, find_stores
-from otflam.report.vocabulary import make_atlas
+from otflam.report.vocabulary import colours_of, make_atlas, name_code
 from otflam.tokenizer import OTF, TOKENIZER_KIND, encode_store, load_tokenizer, motion_clips, packaged_tokenizer
 
 SHOWN, SIDE = 8, 96

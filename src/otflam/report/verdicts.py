@@ -24,10 +24,9 @@ from otflam.evaluate import (
     task_of,
     usual,
 )
-from otflam.report.claims import Verdict, count_sides, judge_codes, judge_latents, side, signed, unmeasured
+from otflam.report.claims import Status, Verdict, count_sides, judge_codes, judge_latents, side, signed, unmeasured
 from otflam.report.claims_labels import judge_hearing
 from otflam.report.claims_sides import judge_sides
-from otflam.report.consequences import Status
 from otflam.report.games import judge_games
 from otflam.report.general import judge_general
 from otflam.report.published import BASELINES
