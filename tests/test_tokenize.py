@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
+from otflam.cli import main
 from otflam.core.errors import UserError
 from otflam.experiments.tokenize import Tokenized, tokenize_video, verdict
 from otflam.report.clip_sheet import Sampler
@@ -58,7 +60,9 @@ def test_the_packaged_tokenizer_reads_any_video(clip: Path, made: Tokenized) -> 
     assert codes.shape == (38 - stride, grid, 2 * grid) and codes.dtype == np.uint8  # the grid grows with the aspect
     np.testing.assert_array_equal(Tokenizer(tokenizer).encode(clip).numpy(), codes)
     assert sorted(path.name for path in made.paths[0].parent.iterdir()) == ["codes.npy", "overlay.mp4", "sheet.png"]
-    assert 0 < made.moving < 0.2 and made.redrawn < 1
+    assert 0 < made.moving < 0.2 and made.redrawn < 1 and 0.5 < made.still_error <= 1
+    still, score = verdict(made, clip, False).splitlines()[:2]
+    assert re.fullmatch(r"(8|9)\d % of the patches are still \(nMSE there [01]\.\d\d\)", still) and "redrawn" in score
 
 
 def test_the_overlay_is_the_clip_with_colours_where_it_moves(clip: Path, made: Tokenized) -> None:
@@ -130,7 +134,7 @@ def test_the_command_tells_progress_at_once_and_ends_with_the_verdict(clip: Path
         assert "torch" not in process.stderr.read()
         lines = process.stdout.read().splitlines()
     assert process.returncode == 0 and [line.startswith("wrote") for line in lines[:3]] == [True] * 3
-    assert lines[3].startswith("redrawn motion: ")
+    assert "of the patches are still" in lines[3] and lines[4].startswith("redrawn motion: ")
 
 
 def test_memory_does_not_grow_with_the_video(tmp_path: Path) -> None:
@@ -162,3 +166,29 @@ def test_evenly_spaced_frames_of_a_stream_whose_end_is_unknown() -> None:
         chosen = [number for number, _ in sampler.chosen()]
         assert len(chosen) == min(count, 6) and chosen[0] == 0 and len(sampler.kept) <= 24
         assert chosen == [item for _, item in sampler.chosen()] and chosen[-1] > 0.9 * (count - 1) - 1
+
+
+def test_every_vocabulary_is_judged_on_every_video(
+    clip: Path, made: Tokenized, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["tokenizer", "evaluate", str(clip), str(clip), "--tokenizers", "motion-general-64", "walker-run"])
+    head, row, again, mean, _ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["moves", "motion-general-64", "still", "walker-run", "still"] and row == again
+    assert row.split()[3:5] == [f"{1 - made.redrawn:.2f}", f"{made.still_error:.2f}"] == mean.split()[1:3]
+    assert float(row.split()[6]) > 1.5 * float(row.split()[4])  # walker-run has no code for what is still
+
+
+def test_data_sets_are_judged_too_and_a_monolithic_tokenizer_on_these_alone(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["data", "import", "videos", str(clip.parent), "--size", "32", "--out", str(tmp_path / "data")])
+    call = ["tokenizer", "train", str(tmp_path / "data"), "--preset", "tiny", "--method", "monolithic"]
+    main([*call, "--out", str(tmp_path / "whole")])
+    capsys.readouterr()
+    main(
+        ["tokenizer", "evaluate", str(tmp_path / "data"), "--tokenizers", str(tmp_path / "whole"), "motion-general-64"]
+    )
+    assert all(0 < float(value) < 3 for value in capsys.readouterr().out.splitlines()[1].split()[1:4:2])
+    with pytest.raises(SystemExit):
+        main(["tokenizer", "evaluate", str(clip), "--tokenizers", str(tmp_path / "whole")])
+    assert "reads squares only: import the videos" in capsys.readouterr().err

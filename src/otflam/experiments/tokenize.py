@@ -165,7 +165,7 @@ def verdict(found: Tokenized, video: Path, own: bool) -> str:
         return "hardly anything moves in this video, so that its codes say nothing"
     score = f"redrawn motion: {percent(found.redrawn)} (nMSE {1 - found.redrawn:.2f}; drawing nothing scores 1)"
     if not math.isnan(found.still_error):
-        score += f"; {percent(1 - found.moving)} of the patches are still (nMSE {found.still_error:.2f})"
+        score = f"{percent(1 - found.moving)} of the patches are still (nMSE there {found.still_error:.2f})\n{score}"
     if found.redrawn >= USABLE_SHARE:
         return score
     worse = "worse than drawing nothing: do not use these codes" if found.redrawn <= 0 else "much of it is lost"
