@@ -12,7 +12,8 @@ import pytest
 
 from otflam.commands.formats import format_commands
 from otflam.core.errors import UserError
-from otflam.data.formats.format import FORMATS, Beside, Format, export_data, import_data, register_format
+from otflam.data.formats.exports import Beside
+from otflam.data.formats.format import FORMATS, Format, export_data, import_data, register_format
 from otflam.data.store import Store
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own-format" / "src"

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from otflam.core.errors import UserError
-from otflam.data.formats.format import Beside, export_data, import_data
+from otflam.data.formats.exports import Beside
+from otflam.data.formats.format import export_data, import_data
 from otflam.data.store import Store
 
 SIZE, LENGTHS = 12, (4, 6, 3)

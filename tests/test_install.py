@@ -24,7 +24,12 @@ from otflam.report.episodes import write_video
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-INSTALLED_AS = {"PIL": "pillow", "sklearn": "scikit-learn", "lightning_fabric": "lightning-fabric"}
+INSTALLED_AS = {
+    "PIL": "pillow",
+    "rerun": "rerun-sdk",
+    "sklearn": "scikit-learn",
+    "lightning_fabric": "lightning-fabric",
+}
 """Names of packages that are imported under another one."""
 NO_EXTRA = {
     *("OpenGL", "procgen"),  # come with MuJoCo, and from the Makefile
@@ -32,7 +37,7 @@ NO_EXTRA = {
 }
 TELLING = {"docs", "lerobot"}
 """Extras whose absence is told by who needs them, because their package comes with others too, or is never imported."""
-ALONE = {"imgfocus", "wandb", "trackio"}
+ALONE = {"imgfocus", "rerun", "wandb", "trackio"}
 """Extras that are large or lead to a service: asked for by name only."""
 BLOCK = f"""
 import importlib.machinery, sys
@@ -73,6 +78,8 @@ NEEDS = {
     "data import laom file.hdf5 --out laom": "hdf5",
     "hub pull me/lam --out pulled": "hub",
     "hub push data me/data": "hub",
+    "data export lerobot data --out robot": "lerobot",
+    "data export rerun data --out recordings": "rerun",
 }
 """The extra that a command without any is told to install."""
 
@@ -233,7 +240,10 @@ ctypes.CDLL = lambda *words, **options: Library()
 import otflam
 for found in pkgutil.walk_packages(otflam.__path__, "otflam."):
     if not found.name.endswith("__main__"):
-        importlib.import_module(found.name)
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            assert error.name == "rerun"  # of an extra that need not be installed
 assert "MUJOCO_GL" not in os.environ and otflam.core.default_workers() == os.cpu_count()
 assert otflam.core.keep_freed_memory() is False
 from otflam.cli import main

@@ -16,10 +16,11 @@ from pyarrow import parquet
 
 from otflam.core.errors import UserError
 from otflam.core.progress import Progress
+from otflam.data.formats.exports import png
 from otflam.data.formats.format import export_data, import_data
 from otflam.data.formats.lerobot import stats
 from otflam.data.formats.lerobot.files import Files
-from otflam.data.formats.lerobot.films import CODECS, Film, png
+from otflam.data.formats.lerobot.films import CODECS, Film
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter
 

@@ -13,6 +13,7 @@ EXTRAS = {
     "huggingface_hub": "hub",
     "h5py": "hdf5",
     "pyarrow": "parquet",
+    "rerun": "rerun",
     "submitit": "slurm",
     "transformers": "dino",
 }

@@ -31,9 +31,9 @@ from otflam.data.derived import (
     find_derived as find_derived,
     known_rows as known_rows,
 )
+from otflam.data.formats.exports import Beside as Beside
 from otflam.data.formats.format import (
     FORMATS as FORMATS,
-    Beside as Beside,
     Format as Format,
     export_data as export_data,
     import_data as import_data,

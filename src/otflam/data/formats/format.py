@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 from otflam.core import SILENT, Progress, UserError, import_name, load_plugins, register, require_name
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from otflam.data.formats.exports import Beside
     from otflam.data.store import Store
 
 LOG = logging.getLogger(__name__)
 Report = Callable[[str], None]
 """Hears of what a user should know, a line at a time."""
 GROUP = "otflam.formats"
-BUILT_IN = ("videos", "lerobot", "stable_worldmodel", "minari", "laom")
+BUILT_IN = ("videos", "lerobot", "stable_worldmodel", "minari", "laom", "rerun")
 """Folders beside this file; their order is that of the help."""
 
 
@@ -54,27 +53,6 @@ class Format:
     writing: type = NoOptions
     beside: bool = False
     """Whether latent actions and codes can be written too."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """A column that a model gave a data set, and in which rows of an episode it says something."""
-
-    column: Store
-    name: str
-    """Of the column in its store."""
-    behind: int = 0
-    """So many first rows of every episode hold zeros, because the model looks back so far."""
-    ahead: int = 0
-    """And so many last rows."""
-
-    def rows(self, index: int) -> np.ndarray:
-        """Those of an episode of the data set."""
-        if index not in self.column.places:
-            raise UserError(
-                f"{self.column.path} has no {self.name} of episode {index}", "compute them for all episodes"
-            )
-        return self.column.episode(self.column.places[index], self.name)
 
 
 FORMATS: dict[str, Format] = {}

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from otflam.core import SILENT, Progress, UserError, digest_file, replacing, versions
-from otflam.data.formats.format import Beside, Report
+from otflam.data.formats.exports import Beside
+from otflam.data.formats.format import Report
 from otflam.data.formats.hdf5 import MAX_BYTES, load_h5py, reading
 from otflam.data.store import Column, Store
 from otflam.data.writing import StoreWriter, finished_store

@@ -111,13 +111,6 @@ def picture(data: bytes | None, where: str) -> Shown:
         raise UserError(f"{where} is not a readable picture ({reason(error)})", CURE) from None
 
 
-def png(frame: UInt8[np.ndarray, "h w 3"]) -> bytes:
-    """A frame without loss."""
-    buffer = io.BytesIO()
-    Image.fromarray(frame).save(buffer, "png")
-    return buffer.getvalue()
-
-
 class Film:
     """A film that is being written."""
 

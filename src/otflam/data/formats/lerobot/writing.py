@@ -7,9 +7,7 @@ Axes: t frames.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from otflam.core import SILENT, Progress, UserError, disk_errors, lock_folder
-from otflam.data.formats.format import LOG, Beside, Report
+from otflam.core import Progress, UserError
+from otflam.data.formats.exports import Beside, check_colours, new_folder, png, rate_of, tasks_of
 from otflam.data.formats.lerobot import LeRobotExport
-from otflam.data.formats.lerobot.features import COUNTED, Out, features_of, measure, rate_of, tasks_of
+from otflam.data.formats.lerobot.features import COUNTED, Out, features_of, measure
 from otflam.data.formats.lerobot.files import (
     CAMERA,
     DATA,
@@ -32,7 +30,7 @@ from otflam.data.formats.lerobot.files import (
     as_pictures,
     write_meta,
 )
-from otflam.data.formats.lerobot.films import CODECS, Film, png
+from otflam.data.formats.lerobot.films import CODECS, Film
 from otflam.data.store import Store
 
 BLOCK = 256
@@ -43,37 +41,20 @@ def export_lerobot(
     store: Store,
     out: Path,
     options: LeRobotExport,
-    beside: Mapping[str, Beside] | None = None,
-    report: Report = LOG.warning,
-    progress: Progress = SILENT,
+    beside: Mapping[str, Beside],
+    report: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Write a store as a folder that must be new."""
-    beside = beside or {}
     _check(store, options, beside)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is there already", "choose another folder or delete this one")
-    features = features_of(store, beside, options.action == "latent", report)
-    part = out.with_name(f".{out.name}.part")
-    with disk_errors(part):
-        part.mkdir(parents=True, exist_ok=True)
-        held = lock_folder(part)
-        try:
-            for left in part.iterdir():  # of an export that was killed
-                shutil.rmtree(left) if left.is_dir() else None
-            Writer(store, part, options, features, rate_of(store, options.fps, report)).run(beside, report, progress)
-            (part / ".lock").unlink()
-            out.rmdir() if out.is_dir() else None
-            part.rename(out)
-        finally:
-            os.close(held)
-            shutil.rmtree(part, ignore_errors=True)
+    with new_folder(out) as part:
+        features = features_of(store, beside, options.action == "latent", report)
+        Writer(store, part, options, features, rate_of(store, options.fps, report)).run(beside, report, progress)
 
 
 def _check(store: Store, options: LeRobotExport, beside: Mapping[str, Beside]) -> None:
-    store["frames"]  # if it is missing, that is told
+    check_colours(store, "LeRobot's")
     spec = store.columns["frames"]
-    if spec.dtype != "uint8" or len(spec.shape) != 3 or spec.shape[2] != 3:
-        raise UserError(f"{store.path} has frames {spec.dtype}{list(spec.shape)}", "LeRobot's have three colours")
     if options.video in ("h264", "av1") and any(side % 2 for side in spec.shape[:2]):
         raise UserError(f"--video {options.video} of frames {spec.shape[:2]}", "its sides must be even: take lossless")
     if options.action == "latent" and "latent" not in beside:
@@ -109,7 +90,7 @@ class Writer:
         self.about = Tables(self.folder, EPISODES, Files(options.data_mb, options.files_per_chunk))
         self.films, self.film = Files(options.video_mb, options.files_per_chunk), None
 
-    def run(self, beside: Mapping[str, Beside], report: Report, progress: Progress) -> None:
+    def run(self, beside: Mapping[str, Beside], report: Callable[[str], None], progress: Progress) -> None:
         latent = beside["latent"] if self.options.action == "latent" else None
         bar, rows = progress.part(f"write {self.folder.name}"), []
         bar.start(0, len(self.store))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from otflam.core import Column, Progress, UserError, digest_file, replacing, to_json, versions
-from otflam.data.formats.format import Beside
+from otflam.data.formats.exports import Beside
 from otflam.data.formats.hdf5 import choose_pictures, holds_pictures, is_array, load_h5py, read_pictures, reading
 from otflam.data.options import HDF5Import
 from otflam.data.store import Store
