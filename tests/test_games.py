@@ -170,6 +170,16 @@ def test_rules_play_better_than_chance() -> None:
         assert earned["scripted"] > 1.5 * earned["random"], (game, earned)
 
 
+def test_a_choice_can_be_held(env: GameWorld) -> None:
+    """As if it was made again and again, until the level ends."""
+    env.reset(seed=2)
+    once = [env.step(7) for _ in range(6)]
+    env.reset(seed=2)
+    total, ended, info = env.hold(7, 6)
+    assert total == sum(reward for _, reward, *_ in once) and ended == once[-1][2]
+    assert all((info[name] == once[-1][4][name]).all() for name in info)
+
+
 def test_moves() -> None:
     moves = {(x, y): towards(np.array([x, y], np.float32)) for x in (-1, 0, 1) for y in (-1, 0, 1)}
     assert moves[0, 0] == REST and sorted(moves.values()) == list(range(9)) and moves[1, 0] == 7 and moves[0, 1] == 5

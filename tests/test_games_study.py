@@ -22,9 +22,10 @@ from otflam.evaluate.extractors import Rows
 from otflam.evaluate.games import balance, fit_choices, motion_of, read_choices, read_movers
 from otflam.evaluate.names import GAME_TRANSFERS, GAMES, TELLING
 from otflam.evaluate.records import read_records
+from otflam.experiments.agents import Job, config_of
 from otflam.experiments.cells import PlannedCell, Site, run_cells
 from otflam.experiments.datasets import Lab
-from otflam.experiments.estimate import pieces_of
+from otflam.experiments.estimate import LEVEL_STEPS, pieces_of
 from otflam.experiments.games import methods
 from otflam.experiments.plans import plan_games
 from otflam.experiments.studies import film_game
@@ -53,7 +54,8 @@ def test_the_plan() -> None:
     plan = plan_games(LAPTOP)
     assert len(plan) == len(set(plan))
     told = Counter((p.job.method, p.job.data) for p in plan if p.kind == "games")
-    assert {data for _, data in told} == set(GAMES) and set(told.values()) == {2 * 3}
+    assert {data for _, data in told} == set(GAMES)
+    assert all(count == 2 * (3 if method in TELLING else 1) for (method, _), count in told.items())
     assert {method for method, _ in told} == set(methods(LAPTOP)) >= set(TELLING)
     seeds: dict[tuple[str, str], set[int]] = {}
     for planned in plan:
@@ -62,6 +64,21 @@ def test_the_plan() -> None:
     assert {len(seeds[method, game]) for method in (*TELLING, "expert", "idm") for game in GAMES} == {3}
     assert {len(seeds["m-lapo", game]) for game in GAMES} == {1}
     assert {(p.job.source, p.job.target) for p in plan if p.kind == "tokenizers"} == set(GAME_TRANSFERS)
+    where = [(p.kind, getattr(p.job, "method", "")) for p in plan]
+    order = [
+        ("agents", "all-actions"),
+        ("games", "hilam"),
+        ("agents", "hilam"),
+        ("games", "m-lapo"),
+        ("agents", "m-lapo"),
+    ]
+    places = [where.index(each) for each in (*order, ("tokenizers", ""))]
+    assert places == sorted(places)
+
+
+def test_policies_of_games_imitate_for_less_long() -> None:
+    steps = {data: config_of(LAPTOP, Job("lapo-256", data, 8, 0)).clone.steps for data in (GAME, "cheetah-run-noisy")}
+    assert steps == {GAME: LAPTOP.game_steps, "cheetah-run-noisy": LAPTOP.policy.clone.steps}
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
@@ -148,8 +165,15 @@ def test_it_is_recorded_and_shown(site: Site) -> None:
 def test_it_is_counted(site: Site) -> None:
     kinds = {kind: [piece.kind for piece in pieces_of(site.lab, cell)] for kind, cell in first_of_each().items()}
     assert "collect games" in kinds["tokenizers"] and {"lam lapo-256", "probes"} <= set(kinds["games"])
-    play = next(piece for piece in pieces_of(site.lab, first_of_each()["agents"]) if piece.kind == "play")
+    play = next(piece for piece in pieces_of(site.lab, first_of_each()["agents"]) if piece.kind == "play games")
     assert play.amount == TINY.levels * TINY.played
+    long = Lab(site.lab.root / "none", LAPTOP)
+    play, data = (
+        next(piece for piece in pieces_of(long, PlannedCell("agents", Job("random", GAME, 0, 0))) if piece.kind == kind)
+        for kind in ("play games", "collect games")
+    )
+    assert play.amount == LAPTOP.levels * LEVEL_STEPS[GAME]
+    assert data.amount == LAPTOP.games.episodes * LEVEL_STEPS[GAME]  # which end before they are cut
 
 
 def first_of_each() -> dict[str, PlannedCell]:

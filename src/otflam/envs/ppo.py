@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from otflam.core import Progress
 from otflam.envs.experts import Expert
 from otflam.envs.games import MOVED, NO_ACTION, GameWorld
-from otflam.envs.players import GameExpert
+from otflam.envs.players import GameExpert, Scripted
 from otflam.envs.recipe import Recipe
 from otflam.envs.rollout import Observation
 from otflam.envs.world import World
@@ -99,6 +99,7 @@ class PPO:
         self.parameters = [*self.actor.parameters(), *self.critic.parameters()]
         self.optimiser = torch.optim.Adam(self.parameters, lr=config.lr, eps=1e-5, fused=True)
         self.generator = torch.Generator().manual_seed(seed)
+        self.rules = Scripted(self.players[0].env.facts)
         self.steps, self.round = STEPS, 0
         self.rounds = max(1, config.decisions // (STEPS * config.environments))
         self.running, self.moments = np.zeros(config.environments), np.zeros(3)
@@ -110,11 +111,15 @@ class PPO:
             group["lr"] = cfg.lr * (1 - 0.9 * self.round / self.rounds)
         rows: dict[str, list] = {name: [] for name in ("state", "action", "log", "reward", "ended")}
         finished: list[float] = []
+        rng = np.random.default_rng([self.seed, self.round])
         for _ in range(STEPS):
             states = torch.from_numpy(np.stack([player.state for player in self.players]))
             with torch.no_grad():
                 log = self.log_odds(states)
                 action = torch.multinomial(log.exp(), 1, generator=self.generator)[:, 0]
+            if self.imitates:
+                seen = [Observation(None, player.state, 0) for player in self.players]
+                action = torch.tensor([int(self.rules.act(each, rng)[0]) for each in seen])
             outcome = [player.step(int(each)) for player, each in zip(self.players, action, strict=True)]
             reward, ended = (np.array(column) for column in zip(*outcome, strict=True))
             chosen = log.gather(1, action[:, None])[:, 0]
@@ -127,6 +132,11 @@ class PPO:
         logged = self.learn({name: torch.stack(column) for name, column in rows.items()})
         self.round += 1
         return {"train_return": float(np.mean(finished)) if finished else float("nan"), **logged}
+
+    @property
+    def imitates(self) -> bool:
+        """Whether rules play in this round."""
+        return self.round < self.config.imitated_rounds
 
     def log_odds(self, states: Tensor) -> Tensor:
         """Of every choice; those that do what others do are never made."""
@@ -163,8 +173,11 @@ class PPO:
 
     def descend(self, rows: dict[str, Tensor]) -> dict[str, float]:
         log = self.log_odds(rows["state"])
-        ratio = (log.gather(1, rows["action"][:, None])[:, 0] - rows["log"]).exp()
+        chosen = log.gather(1, rows["action"][:, None])[:, 0]
+        ratio = (chosen - rows["log"]).exp()
         gain = torch.minimum(ratio * rows["gain"], ratio.clamp(1 - CLIP, 1 + CLIP) * rows["gain"]).mean()
+        if self.imitates:
+            gain = chosen.mean()
         entropy = -(log.exp() * log.clamp_min(-50)).sum(-1).mean()
         value = F.mse_loss(self.critic(rows["state"])[:, 0], rows["goal"])
         self.optimiser.zero_grad(set_to_none=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from otflam.core import ADDED
 
 
 @dataclass(frozen=True)
@@ -12,11 +14,13 @@ class Recipe:
     decisions: int = 640_000
     """Decisions to take in all, over every environment."""
     repeat: int = 2
-    """SAC: simulator steps per decision while training; the expert itself acts at every step."""
+    """Simulator steps per decision while training; the expert itself acts at every step."""
     environments: int = 8
     """Environments stepped side by side."""
     random_rounds: int = 1
     """SAC: rounds of uniformly random actions before learning starts."""
+    imitated_rounds: int = field(default=0, metadata=ADDED)
+    """PPO: rounds in which the game's rules play and are imitated, before it learns from what it does itself."""
     batch: int = 128
     """SAC: transitions per gradient step."""
     updates_per_decision: float = 0.5

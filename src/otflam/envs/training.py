@@ -63,10 +63,10 @@ def learned_by(task: str) -> str:
 def check_recipe(config: Recipe, seed: int) -> None:
     """Refuse what no expert can be trained with."""
     counts = (config.environments, config.batch, config.repeat, config.decisions, config.width, config.evaluate_every)
-    if min(*counts, config.evaluate_episodes) < 1 or min(config.random_rounds, seed) < 0:
+    if min(*counts, config.evaluate_episodes) < 1 or min(config.random_rounds, config.imitated_rounds, seed) < 0:
         raise UserError(
             "environments, batch, repeat, decisions, width, evaluate-every and evaluate-episodes",
-            "each must be at least 1, random-rounds and seed at least 0",
+            "each must be at least 1, random-rounds, imitated-rounds and seed at least 0",
         )
     for name in ("lr", "updates_per_decision", "discount", "target_rate"):
         if not 0 < getattr(config, name) < math.inf:

@@ -44,7 +44,7 @@ NETWORKS = {"innovations": 2, "ambiguities": 2}
 """How many networks read from frames what could be read at best, once for all cells of a data set."""
 EPISODE_STEPS = 1000
 """Steps of an episode to its time limit, in every task of the suite."""
-LEVEL_STEPS = {"procgen-coinrun": 50, "procgen-bigfish": 300, "procgen-starpilot": 200}
+LEVEL_STEPS = {"procgen-coinrun": 50, "procgen-bigfish": 150, "procgen-starpilot": 140}
 """How long levels of games last, about: they end when one dies or wins (measured with experts)."""
 
 
