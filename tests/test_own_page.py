@@ -53,11 +53,10 @@ def test_the_page_shows_every_video_and_no_claims(
 
 
 def test_codes_are_shown_where_most_of_them_is(runs: Path) -> None:
-    """Rows of the column whose motion would leave the episode hold zeros, which count for the first code alone."""
     store, tokenizer = Store(runs / "data"), load_tokenizer(packaged_tokenizer())
     assert isinstance(tokenizer, OTF)
     column = encode_store(store, packaged_tokenizer())
-    times, most = fullest_moments(column, tokenizer.codes, len(store))
+    times, most = fullest_moments(column, store, tokenizer)
     index, code = divmod(int(most[:, 1:].argmax()), tokenizer.codes - 1)
     rows = column.episode(column.places[index], "codes")
     counted = (rows == code + 1).sum(1)

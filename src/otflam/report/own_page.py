@@ -101,7 +101,7 @@ def count_codes(column: Store, episodes: Sequence[int], codes: int, span: int) -
 def show_vocabulary(tokenizer: OTF, store: Store, column: Store, counts: np.ndarray) -> Markup:
     """The most frequent codes, each with the patches of motion that are nearest to it, and clips with most of it."""
     entries = make_atlas(tokenizer, motion_clips(store, tokenizer.config), samples=100)
-    times, most = fullest_moments(column, tokenizer.codes, len(store))
+    times, most = fullest_moments(column, store, tokenizer)
     items = []
     for code in np.argsort(-counts, kind="stable")[: 3 * TOP]:
         tiles = [
@@ -117,14 +117,15 @@ def show_vocabulary(tokenizer: OTF, store: Store, column: Store, counts: np.ndar
 
 
 def fullest_moments(
-    column: Store, codes: int, episodes: int
+    column: Store, store: Store, tokenizer: OTF
 ) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
     """For every episode and code the frame that has most of it, and how many patches that are."""
-    times, most = np.zeros((2, episodes, codes), np.int64)
-    for index in range(episodes):
-        rows = column.episode(column.places[index], "codes")
-        found = np.stack([np.bincount(row, minlength=codes) for row in rows])
-        times[index], most[index] = found.argmax(0), found.max(0)
+    times, most = np.zeros((2, len(store), tokenizer.codes), np.int64)
+    for index in range(len(store)):
+        rows = column.episode(column.places[index], "codes")[: -tokenizer.config.motion.offsets[-1]]
+        if len(rows):  # behind them no motion has room
+            found = np.stack([np.bincount(row, minlength=tokenizer.codes) for row in rows])
+            times[index], most[index] = found.argmax(0), found.max(0)
     return times, most
 
 
@@ -137,11 +138,11 @@ def show_moment(store: Store, column: Store, index: int, time: int, code: int) -
         row, number = divmod(int(place), grid)
         pen.rectangle((number * size, row * size, (number + 1) * size - 1, (row + 1) * size - 1), outline="white")
     rate = episode.get("fps")
-    when = f"at {clock((episode.get('begin') or 0) + time / rate)}" if rate else f"frame {time}"
-    place = f"{episode.get('source', f'episode {index}')} {when}"
-    return Markup('<figure title="{}"><img src="{}" alt=""><figcaption>{}</figcaption></figure>').format(
-        place, as_png(picture), place
-    )
+    when = clock((episode.get("begin") or 0) + time / rate) if rate else f"frame {time}"
+    name = episode.get("source", f"episode {index}")
+    return Markup(
+        '<figure title="{0} at {1}"><img src="{2}" alt=""><figcaption>{0}<br>{1}</figcaption></figure>'
+    ).format(name, when, as_png(picture))
 
 
 def show_video(
