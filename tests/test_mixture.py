@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -77,6 +79,21 @@ def test_batches_depend_on_seed_and_step_alone(mixture: Mixture) -> None:
     parts = [mixture.batch(6, 0, 70, rank, 2).frames for rank in range(2)]
     assert torch.equal(torch.cat(parts), again.frames)
     assert torch.equal(next(mixture.batches(6, 0, 70)).frames, again.frames)
+
+
+def test_memory_does_not_grow_with_the_steps(mixture: Mixture) -> None:
+    def kept(steps: range) -> int:
+        for step in steps:
+            mixture.batch(6, 0, step)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = kept(range(6 * BLOCK))  # more blocks than are kept
+        assert kept(range(6 * BLOCK, 30 * BLOCK)) - before < 20_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_clips_are_numbered_source_after_source(mixture: Mixture) -> None:

@@ -12,7 +12,9 @@ from otflam.cli import main
 from otflam.core.errors import UserError
 from otflam.data.formats.videos.sources import import_videos
 from otflam.data.options import VideoImport
-from otflam.report.own_page import make_own_page, own_stores
+from otflam.data.store import Store
+from otflam.report.own_page import fullest_moments, make_own_page, own_stores, show_moment
+from otflam.tokenizer import OTF, encode_store, load_tokenizer, packaged_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +46,23 @@ def test_the_page_shows_every_video_and_no_claims(
         and "patches are still; of the others" in page
         and "2 videos, 4 episodes, 24 frames" in page
     )
+    assert 1 <= page.count("<figure title=") <= 3 * 18 and "left &amp; right.mkv at 0:0" in page
     for word in ("claim", "paper", "Ambiguity", "http"):
         assert word not in page, word
     assert f"wrote {tmp_path / 'index.html'}" in capsys.readouterr().out and not (tmp_path / "explorer").exists()
+
+
+def test_codes_are_shown_where_most_of_them_is(runs: Path) -> None:
+    store, tokenizer = Store(runs / "data"), load_tokenizer(packaged_tokenizer())
+    assert isinstance(tokenizer, OTF)
+    column = encode_store(store, packaged_tokenizer())
+    times, most = fullest_moments(column, store, tokenizer)
+    index, code = divmod(int(most[:, 1:].argmax()), tokenizer.codes - 1)
+    rows = column.episode(column.places[index], "codes")
+    counted = (rows == code + 1).sum(1)
+    assert counted.max() == most[index, code + 1] == counted[times[index, code + 1]] > 0
+    shown = show_moment(store, column, index, int(times[index, code + 1]), code + 1)
+    assert store.episodes[index]["source"].replace("&", "&amp;") in shown and "at 0:0" in shown
 
 
 def test_only_imported_videos_are_ones_own(runs: Path, tmp_path: Path) -> None:

@@ -90,10 +90,10 @@ class DataCompare:
             found = compare_videos(self.one, self.other, self.out, self.tokenizer, bar)
         for video, moving, redrawn in zip((self.one, self.other), found.moving, found.redrawn, strict=True):
             say(f"{video}: {100 * moving:.0f} % of the patches move; codes redraw {100 * redrawn:.0f} % of the motion")
-        say(f"{'code':>6} {'first':>8} {'second':>8}")
+        say(f"{'code':>8} {'first':>8} {'second':>8}")
         for code in found.shares.sum(0).argsort()[::-1][:10]:
             first, second = found.shares[:, code]
-            say(f"{code:>6} {100 * first:>6.1f} % {100 * second:>6.1f} %")
+            say(f"{found.names[code]:>8} {100 * first:>6.1f} % {100 * second:>6.1f} %")
         say(
             f"distance of the codes: {found.distance:.3f} (between halves of the first video {found.within[0]:.3f}, of "
             f"the second {found.within[1]:.3f}; 0: equal shares, 1: no code in common)"

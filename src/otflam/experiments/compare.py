@@ -19,7 +19,7 @@ from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import count_frames, read_frames
 from otflam.evaluate import Tally
 from otflam.experiments.tokenize import DEFAULT_FPS, CodedFrame, video_tokenizer, watch_frames
-from otflam.report import overlay, writing_video
+from otflam.report import name_code, overlay, writing_video
 from otflam.tokenizer import OTF
 
 HEIGHT = 360
@@ -40,6 +40,8 @@ class Compared:
     """Share of patches that move."""
     redrawn: tuple[float, float]
     """Share of the motion that the codes draw again."""
+    names: list[str]
+    """Of the codes."""
     paths: tuple[Path, Path]
 
 
@@ -93,8 +95,11 @@ def compare_videos(
     halves = [hellinger(*(share(half) for half in np.array_split(each, 2))) for each in counts]
     write_text(out / "codes.csv", table(shares))
     moving, redrawn = ((pair[0].tally.moving, pair[1].tally.moving), (pair[0].tally.redrawn, pair[1].tally.redrawn))
-    paths = (out / "side-by-side.mp4", out / "codes.csv")
-    return Compared(shares, hellinger(*shares), (halves[0], halves[1]), moving, redrawn, paths)
+    paths, names = (
+        (out / "side-by-side.mp4", out / "codes.csv"),
+        [name_code(tokenizer, k) for k in range(tokenizer.codes)],
+    )
+    return Compared(shares, hellinger(*shares), (halves[0], halves[1]), moving, redrawn, names, paths)
 
 
 def both(pair: list[Watched], rate: Fraction) -> Iterator[tuple[CodedFrame | None, ...]]:

@@ -14,6 +14,7 @@ from otflam.report.figures import draw_figures as draw_figures
 from otflam.report.moments import Shot as Shot, clock as clock, draw_shots as draw_shots, write_shots as write_shots
 from otflam.report.own_page import make_own_page as make_own_page, own_stores as own_stores
 from otflam.report.page import make_page as make_page
+from otflam.report.palette import name_code as name_code
 from otflam.report.predictions import (
     draw_inside as draw_inside,
     draw_predictions as draw_predictions,

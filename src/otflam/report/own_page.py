@@ -1,18 +1,19 @@
 """The report of one's own videos: every file with its frames and its codes, and no word of the paper.
 
-Axes: k codes.
+Axes: n episodes, k codes.
 """
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from markupsafe import Markup
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import Store
@@ -26,11 +27,15 @@ SHOWN, SIDE = 8, 96
 """Frames of a video that are shown, and pixels along one."""
 TOP = 6
 """Codes that are listed for a video."""
+CLIPS = 3
+"""Clips, each of another episode, that are shown of a code."""
 LOOK = """body{font:15px/1.5 sans-serif;max-width:1080px;margin:32px auto;padding:0 16px}
 body{background:#fafaf8;color:#26262a} h3{margin:28px 0 2px;font-size:16px}
 p.facts{color:#78787e;margin:2px 0 6px} .strip{width:100%;max-width:784px}
 .code{display:inline-block;margin:0 12px 6px 0} .dot{display:inline-block;width:12px;height:12px;margin-right:4px}
-.near img{width:28px;height:28px;margin-right:2px;image-rendering:pixelated}"""
+.near{width:312px;margin-bottom:14px;font-size:13px} .near figure{display:inline-block;width:100px;margin:3px 4px 0 0}
+.near figcaption{color:#78787e;font-size:11px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.patch{width:28px;height:28px;margin-right:2px;vertical-align:middle;image-rendering:pixelated}"""
 
 
 def own_stores(runs: Path) -> list[Store]:
@@ -79,7 +84,7 @@ def show_store(runs: Path, store: Store, progress: Progress) -> Iterator[Markup]
         *(store.path.name, len(videos), len(store), int(store.lengths.sum())),
         "a tokenizer that was trained on them" if own else f"the packaged vocabulary {folder.name}",
     )
-    yield show_vocabulary(tokenizer, store, whole)
+    yield show_vocabulary(tokenizer, store, column, whole)
     for name, episodes in videos.items():
         yield show_video(store, name, episodes, tokenizer, counts[name], whole)
 
@@ -93,16 +98,51 @@ def count_codes(column: Store, episodes: Sequence[int], codes: int, span: int) -
     return total
 
 
-def show_vocabulary(tokenizer: OTF, store: Store, counts: np.ndarray) -> Markup:
-    """The most frequent codes, each with the patches of motion that are nearest to it."""
+def show_vocabulary(tokenizer: OTF, store: Store, column: Store, counts: np.ndarray) -> Markup:
+    """The most frequent codes, each with the patches of motion that are nearest to it, and clips with most of it."""
     entries = make_atlas(tokenizer, motion_clips(store, tokenizer.config), samples=100)
+    times, most = fullest_moments(column, store, tokenizer)
     items = []
-    for code in np.argsort(-counts, kind="stable")[: 4 * TOP]:
-        tiles = Markup("").join(
-            Markup('<img src="{}" alt="">').format(as_png(Image.fromarray(patch))) for patch in entries[code].nearest
-        )
-        items.append(Markup("<div class='code near'>{} {}</div>").format(swatch(tokenizer, int(code), counts), tiles))
-    return Markup("<h3>Codes and their nearest patches of motion</h3>{}").format(Markup("").join(items))
+    for code in np.argsort(-counts, kind="stable")[: 3 * TOP]:
+        tiles = [
+            Markup('<img class=patch src="{}" alt="">').format(as_png(Image.fromarray(patch)))
+            for patch in entries[code].nearest
+        ]
+        episodes = [index for index in np.argsort(-most[:, code], kind="stable")[:CLIPS] if most[index, code]]
+        tiles += [show_moment(store, column, int(index), int(times[index, code]), int(code)) for index in episodes]
+        about = (swatch(tokenizer, int(code), counts), Markup("").join(tiles))
+        items.append(Markup("<div class='code near'>{} {}</div>").format(*about))
+    title = "Codes, their nearest patches of motion, and the clips that have most of them"
+    return Markup("<h3>{}</h3>{}").format(title, Markup("").join(items))
+
+
+def fullest_moments(
+    column: Store, store: Store, tokenizer: OTF
+) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
+    """For every episode and code the frame that has most of it, and how many patches that are."""
+    times, most = np.zeros((2, len(store), tokenizer.codes), np.int64)
+    for index in range(len(store)):
+        rows = column.episode(column.places[index], "codes")[: -tokenizer.config.motion.offsets[-1]]
+        if len(rows):  # behind them no motion has room
+            found = np.stack([np.bincount(row, minlength=tokenizer.codes) for row in rows])
+            times[index], most[index] = found.argmax(0), found.max(0)
+    return times, most
+
+
+def show_moment(store: Store, column: Store, index: int, time: int, code: int) -> Markup:
+    """A frame with a frame around every patch of a code, and where it is from."""
+    codes, episode = column.episode(column.places[index], "codes")[time], store.episodes[index]
+    picture, grid = as_picture(store.episode(index, "frames")[time]).resize((SIDE, SIDE)), math.isqrt(len(codes))
+    pen, size = ImageDraw.Draw(picture), SIDE / grid
+    for place in np.flatnonzero(codes == code):
+        row, number = divmod(int(place), grid)
+        pen.rectangle((number * size, row * size, (number + 1) * size - 1, (row + 1) * size - 1), outline="white")
+    rate = episode.get("fps")
+    when = clock((episode.get("begin") or 0) + time / rate) if rate else f"frame {time}"
+    name = episode.get("source", f"episode {index}")
+    return Markup(
+        '<figure title="{0} at {1}"><img src="{2}" alt=""><figcaption>{0}<br>{1}</figcaption></figure>'
+    ).format(name, when, as_png(picture))
 
 
 def show_video(
