@@ -118,10 +118,11 @@ class TokenizerEvaluate:
             raise UserError("nothing to measure", "name videos, and tokenizers")
         width = max(len(path.name) for path in self.videos) + 2
         names = [Path(name).name[:20] for name in self.tokenizers]
-        say(f"{'':{width}} {'moves':>6}" + "".join(f" {name:>20} {'still':>5}" for name in names))
-        rows = []
+        rows: list[list[float]] = []
         with ProgressBar("evaluate tokenizers", "measurements") as bar:
             for path, found in redraw_all(self.videos, self.tokenizers, bar):
+                if not rows:
+                    say(f"{'':{width}} {'moves':>6}" + "".join(f" {name:>20} {'still':>5}" for name in names))
                 moving = "" if math.isnan(found[0].moving) else f"{100 * found[0].moving:.0f} %"
                 rows.append([value for each in found for value in (each.nmse, each.still_nmse)])
                 say(f"{path.name:{width}} {moving:>6}" + table_row(rows[-1]))
