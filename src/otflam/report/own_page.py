@@ -29,7 +29,7 @@ TOP = 6
 CLIPS = 3
 """Clips, each of another episode, that are shown of a code."""
 LOOK = """a{color:var(--accent)} h1{margin:34px 0 8px} h2{margin:34px 0 2px} h3{margin:26px 0 2px}
-.facts{color:var(--muted);margin:2px 0 8px}
+p.facts{display:block;color:var(--muted);margin:2px 0 8px}
 .vocabulary{display:flex;flex-wrap:wrap;gap:8px 16px} .strip{width:100%;max-width:784px;height:auto;display:block}
 .code{display:inline-block;margin:4px 12px 0 0;font-size:.86rem;white-space:nowrap}
 .dot{display:inline-block;width:12px;height:12px;margin-right:4px;border-radius:3px}
@@ -113,6 +113,7 @@ def show_vocabulary(tokenizer: OTF, store: Store, column: Store, counts: np.ndar
             Markup('<img class=patch src="{}" alt="">').format(as_png(Image.fromarray(patch)))
             for patch in entries[code].nearest
         ]
+        tiles.append(Markup("<br>"))
         episodes = [index for index in np.argsort(-most[:, code], kind="stable")[:CLIPS] if most[index, code]]
         tiles += [show_moment(store, column, int(index), int(times[index, code]), int(code)) for index in episodes]
         about = (swatch(tokenizer, int(code), counts), Markup("").join(tiles))
