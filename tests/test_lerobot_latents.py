@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from otflam.lam.label import label_data
 from otflam.lam.train import train_lam
 from otflam.tokenizer.build import encode_data, train_tokenizer
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 TINY, CPU = otflam.get_preset("tiny"), Hardware(accelerator="cpu")
 DATA, FILM = "data/chunk-000/file-000.parquet", "videos/observation.images.main/chunk-000/file-000.mp4"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
@@ -191,6 +193,24 @@ def test_latents_as_actions(square_store: Store, models: Path, tmp_path: Path) -
     assert again["latent_valid"].all() and again.meta["action_names"][:2] == ["latent_0", "latent_1"]
     long = otflam.label_data(square_store, models / "lam")
     assert long.column.path == latents.column.path  # computed once
+
+
+def test_the_script_of_ten_lines(written: Path, tmp_path: Path) -> None:
+    """A LeRobot folder in, one with latents as actions out; all else as it was."""
+    words = [sys.executable, str(EXAMPLES / "robot_latents.py"), str(written), "out", "tiny"]
+    for _ in range(2):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        latents = label_data(Store(tmp_path / "robot-latents" / "data"), tmp_path / "robot-latents" / "lam")
+        again = import_data("lerobot", tmp_path / "out", tmp_path / "again")
+        before = import_data("lerobot", written, tmp_path / "before")
+        assert isinstance(again, Store) and isinstance(before, Store) and len(again) == len(before)
+        for index in range(len(again)):
+            np.testing.assert_array_equal(again.episode(index, "actions"), latents.rows(index)[: -latents.ahead])
+            np.testing.assert_array_equal(
+                again.episode(index, "frames"), before.episode(index, "frames")[: -latents.ahead]
+            )
+        shutil.rmtree(tmp_path / "out")  # the second time only this is made again
 
 
 def test_latents_and_codes_from_the_command_line(

@@ -47,8 +47,10 @@ def test_the_page_shows_every_video_and_no_claims(
         and "2 videos, 4 episodes, 24 frames" in page
     )
     assert 1 <= page.count("<figure title=") <= 3 * 18 and "left &amp; right.mkv at 0:0" in page
+    assert "://" not in page and "width=device-width" in page and "prefers-color-scheme: dark" in page
     for word in ("claim", "paper", "Ambiguity", "http"):
-        assert word not in page, word
+        assert word not in page.partition("</head>")[2], word
+    assert page.index("slow.mkv") < page.index("Codes of data, their nearest patches")
     assert f"wrote {tmp_path / 'index.html'}" in capsys.readouterr().out and not (tmp_path / "explorer").exists()
 
 

@@ -27,7 +27,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import notebook  # noqa: E402 - beside this file
 import reference  # noqa: E402
 
-EXAMPLES = {"own-method": "A method of one's own", "own-world": "A world of one's own"}
+EXAMPLES = {
+    "own-method": "A method of one's own",
+    "own-world": "A world of one's own",
+    "own-format": "A format of one's own",
+}
 PLACES = {"README.md": "index.md", "examples/story.ipynb": "examples/story.md"}
 PLACES |= {f"examples/{name}": f"examples/{name}.md" for name in EXAMPLES}
 """Where on the site what is no page under docs/ stands."""

@@ -104,3 +104,10 @@ def film(shot: Shot) -> str:
 def as_picture(frame: UInt8[np.ndarray, "h w c"]) -> Image.Image:
     pixels = np.asarray(frame)
     return Image.fromarray(pixels if pixels.shape[-1] == 3 else pixels[..., 0]).convert("RGB")
+
+
+def as_png(picture: Image.Image) -> str:
+    """A picture as a page holds it."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return as_uri("image/png", buffer.getvalue())

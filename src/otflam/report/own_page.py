@@ -5,7 +5,6 @@ Axes: n episodes, k codes.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,9 +16,9 @@ from PIL import Image, ImageDraw
 
 from otflam.core import SILENT, Progress, UserError, write_text
 from otflam.data import Store
-from otflam.report.explorer import as_uri
-from otflam.report.moments import as_picture, clock
+from otflam.report.moments import as_picture, as_png, clock
 from otflam.report.runs import find_releases, find_stores
+from otflam.report.style import page_style
 from otflam.report.vocabulary import colours_of, make_atlas, name_code
 from otflam.tokenizer import OTF, TOKENIZER_KIND, encode_store, load_tokenizer, motion_clips, packaged_tokenizer
 
@@ -29,13 +28,19 @@ TOP = 6
 """Codes that are listed for a video."""
 CLIPS = 3
 """Clips, each of another episode, that are shown of a code."""
-LOOK = """body{font:15px/1.5 sans-serif;max-width:1080px;margin:32px auto;padding:0 16px}
-body{background:#fafaf8;color:#26262a} h3{margin:28px 0 2px;font-size:16px}
-p.facts{color:#78787e;margin:2px 0 6px} .strip{width:100%;max-width:784px}
-.code{display:inline-block;margin:0 12px 6px 0} .dot{display:inline-block;width:12px;height:12px;margin-right:4px}
-.near{width:312px;margin-bottom:14px;font-size:13px} .near figure{display:inline-block;width:100px;margin:3px 4px 0 0}
-.near figcaption{color:#78787e;font-size:11px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-.patch{width:28px;height:28px;margin-right:2px;vertical-align:middle;image-rendering:pixelated}"""
+LOOK = """a{color:var(--accent)} h1{margin:34px 0 8px} h2{margin:34px 0 2px} h3{margin:26px 0 2px}
+p.facts{display:block;color:var(--muted);margin:2px 0 8px}
+.vocabulary{display:flex;flex-wrap:wrap;gap:8px 16px} .strip{width:100%;max-width:784px;height:auto;display:block}
+.code{display:inline-block;margin:4px 12px 0 0;font-size:.86rem;white-space:nowrap}
+.dot{display:inline-block;width:12px;height:12px;margin-right:4px;border-radius:3px}
+.near{width:312px;margin-bottom:14px;white-space:normal}
+.near figure{display:inline-block;width:98px;margin:3px 4px 0 0}
+.near figcaption{color:var(--muted);font-size:.7rem;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.patch{display:inline-block;width:28px;height:28px;margin:2px 2px 0 0;image-rendering:pixelated}"""
+HEAD = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{}</title><style>{}</style></head>"""
 
 
 def own_stores(runs: Path) -> list[Store]:
@@ -53,8 +58,8 @@ def make_own_page(runs: Path, title: str, out: Path, explorer: Path | None = Non
         Markup('<p><a href="{}">Explorer of codes and predictions</a></p>').format(explorer) if explorer else Markup("")
     )
     parts = Markup("").join(part for store in stores for part in show_store(runs, store, progress))
-    head = Markup('<!doctype html><html lang="en"><meta charset="utf-8"><title>{}</title>').format(title)
-    body = Markup("<style>{}</style><h1>{}</h1>{}{}</html>").format(Markup(LOOK), title, link, parts)
+    head = Markup(HEAD).format(title, Markup(f"{page_style()}\n{LOOK}"))
+    body = Markup('<body><main class="wide"><h1>{}</h1>{}{}</main></body></html>').format(title, link, parts)
     path = out / "index.html"
     write_text(path, str(head + body))
     return path
@@ -80,13 +85,13 @@ def show_store(runs: Path, store: Store, progress: Progress) -> Iterator[Markup]
         videos.setdefault(str(episode.get("source", f"episode {index}")), []).append(index)
     counts = {name: count_codes(column, episodes, tokenizer.codes, span) for name, episodes in videos.items()}
     whole = np.sum(list(counts.values()), 0)
-    yield Markup("<h2>{}</h2><p class=facts>{} videos, {} episodes, {} frames; codes of {}</p>").format(
-        *(store.path.name, len(videos), len(store), int(store.lengths.sum())),
-        "a tokenizer that was trained on them" if own else f"the packaged vocabulary {folder.name}",
-    )
-    yield show_vocabulary(tokenizer, store, column, whole)
+    vocabulary = "a vocabulary that was trained on them" if own else f"the packaged vocabulary {folder.name}"
+    facts = f"{len(videos)} videos, {len(store)} episodes, {int(store.lengths.sum())} frames; codes of {vocabulary}"
+    link = Markup('<a href="#{}">what they look like</a>').format(store.hash)
+    yield Markup("<h2>{}</h2><p class=facts>{}: {}</p>").format(store.path.name, facts, link)
     for name, episodes in videos.items():
         yield show_video(store, name, episodes, tokenizer, counts[name], whole)
+    yield show_vocabulary(tokenizer, store, column, whole)
 
 
 def count_codes(column: Store, episodes: Sequence[int], codes: int, span: int) -> Float[np.ndarray, " k"]:
@@ -108,12 +113,14 @@ def show_vocabulary(tokenizer: OTF, store: Store, column: Store, counts: np.ndar
             Markup('<img class=patch src="{}" alt="">').format(as_png(Image.fromarray(patch)))
             for patch in entries[code].nearest
         ]
+        tiles.append(Markup("<br>"))
         episodes = [index for index in np.argsort(-most[:, code], kind="stable")[:CLIPS] if most[index, code]]
         tiles += [show_moment(store, column, int(index), int(times[index, code]), int(code)) for index in episodes]
         about = (swatch(tokenizer, int(code), counts), Markup("").join(tiles))
-        items.append(Markup("<div class='code near'>{} {}</div>").format(*about))
-    title = "Codes, their nearest patches of motion, and the clips that have most of them"
-    return Markup("<h3>{}</h3>{}").format(title, Markup("").join(items))
+        items.append(Markup('<div class="code near">{}<br>{}</div>').format(*about))
+    title = "Codes of {}, their nearest patches of motion, and the clips that have most of them"
+    head = Markup(f'<h3 id="{{}}">{title}</h3>').format(store.hash, store.path.name)
+    return head + Markup('<div class="vocabulary">{}</div>').format(Markup("").join(items))
 
 
 def fullest_moments(
@@ -163,8 +170,8 @@ def show_video(
     told = f"{still}effective number of codes {np.exp(entropy):.1f}; distance from all videos' codes {apart:.2f}"
     top = [swatch(tokenizer, int(code), counts) for code in np.argsort(-counts, kind="stable")[:TOP] if counts[code]]
     codes = Markup("").join(Markup("<span class=code>{}</span>").format(each) for each in top)
-    return Markup('<h3>{}</h3><p class=facts>{}; {}</p><img class=strip src="{}" alt=""><div>{}</div>').format(
-        name, facts, told, strip(store, episodes), codes
+    return Markup('<h3>{}</h3><p class=facts>{}; {}</p><img class=strip src="{}" alt="{}"><div>{}</div>').format(
+        name, facts, told, strip(store, episodes), f"Frames of {name}, evenly spaced", codes
     )
 
 
@@ -185,9 +192,3 @@ def strip(store: Store, episodes: Sequence[int]) -> str:
         index, time = places[place]
         sheet.paste(as_picture(store.episode(index, "frames")[time]).resize((SIDE, SIDE)), (column * (SIDE + 2), 0))
     return as_png(sheet)
-
-
-def as_png(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return as_uri("image/png", buffer.getvalue())

@@ -8,7 +8,6 @@ import hashlib
 import json
 from contextlib import ExitStack
 from functools import cache
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from otflam.report.first_film import first_film
 from otflam.report.headline import SMALL, Headline, make_chart, make_headline
 from otflam.report.rendering import Table
 from otflam.report.runs import ShownData, find_runs
-from otflam.report.style import INK, PAPER, SERIES
+from otflam.report.style import asset, page_style
 from otflam.report.verdicts import verdicts_by_topic
 
 SENTENCE_CHARACTERS = 34
@@ -105,26 +104,20 @@ def as_html(table: Table) -> Markup:
 
 def write_page(path: Path, **content: Any) -> Path:
     """Fill the page with what it shows."""
-    style, *scripts = (asset(name) for name in ("page.css", "tables.js", "pictures.js", "explorer.js"))
-    script = "\n".join(scripts)
+    script = "\n".join(map(asset, ("tables.js", "pictures.js", "explorer.js")))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     text = template("page.html").render(
         **content,
         as_html=as_html,
         words=WORDS,
         signs=STATUS_SIGNS,
-        colours={"ink": f"rgb{INK}", "paper": f"rgb{PAPER}", "accent": SERIES[1]},
-        style=Markup(style),
+        style=Markup(page_style()),
         script=Markup(script),
         allowed=f"'sha256-{digest}'",
         data=as_json(content["explorer"]),
     )
     write_text(path, text)
     return path
-
-
-def asset(name: str) -> str:
-    return (files("otflam.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,15 @@ FIGURE: dict[Any, Any] = {
     "svg.fonttype": "path",
 }
 """Settings of all figures: a light ground of their own, so that dark pages can show them too."""
+
+
+def asset(name: str) -> str:
+    """A file that pages are made of."""
+    return (files("otflam.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def page_style() -> str:
+    """The look of our pages, by day and by night, in the colours of our pictures."""
+    colours = {"ink": f"rgb{INK}", "paper": f"rgb{PAPER}", "accent": SERIES[1]}
+    own = " ".join(f"--own-{name}: {colour};" for name, colour in colours.items())
+    return f":root {{ {own} }}\n{asset('page.css')}"
