@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -55,13 +56,12 @@ def recompress(source: Store, out: Path, progress: Progress = SILENT) -> Store:
     if (store := finished_store(out, plan)) is not None:
         return store
     writer = StoreWriter(out, {"frames": Column("uint8", source.columns["frames"].shape)}, plan, lock=True)
-    writer.drop_damaged()
-    done = writer.done().keys()
-    for index, episode in enumerate(source.episodes):
-        if index not in done:
-            quality, rate = QUALITIES[index % len(QUALITIES)], episode.get("fps")
-            told = Fraction(rate).limit_denominator(1000) if rate else RATE
-            frames = recompress_frames(np.asarray(source.episode(index, "frames")), quality, told)
-            writer.append(index, {"frames": frames}, {"crf": quality, "fps": rate})
-        progress.reach(index + 1, len(source))
+
+    def read(index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        quality, rate = QUALITIES[index % len(QUALITIES)], source.episodes[index].get("fps")
+        told = Fraction(rate).limit_denominator(1000) if rate else RATE
+        frames = recompress_frames(np.asarray(source.episode(index, "frames")), quality, told)
+        return {"frames": frames}, {"crf": quality, "fps": rate}
+
+    writer.append_missing(len(source), read, progress)
     return writer.finish({"kind": "recompressed", "versions": versions("av", "numpy")}, len(source))

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 from otflam.core import (
     LOCK,
     READ_ONLY,
+    SILENT,
+    Progress,
     UserError,
     clear_temporary,
     disk_errors,
@@ -222,6 +224,21 @@ class StoreWriter:
             self._end = max((part["start"] + part["length"] for part in self.done().values()), default=0)
         self._write(index, self._end, columns, info)
         self._end += len(next(iter(columns.values())))
+
+    def append_missing(
+        self,
+        count: int,
+        read: Callable[[int], tuple[Mapping[str, np.ndarray], Mapping[str, Any]]],
+        progress: Progress = SILENT,
+    ) -> dict[int, dict[str, Any]]:
+        """Append those of so many episodes that an earlier run left undone; returns what is known of each."""
+        self.drop_damaged()
+        done = self.done()
+        for index in range(count):
+            if index not in done:
+                self.append(index, *read(index))
+            progress.reach(index + 1, count)
+        return self.done()
 
     def _write(self, index: int, start: int, columns: Mapping[str, np.ndarray], info: Mapping[str, Any]) -> None:
         if columns.keys() != self.columns.keys():

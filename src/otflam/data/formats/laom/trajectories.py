@@ -39,16 +39,12 @@ def import_laom(file: Path, out: Path, progress: Progress = SILENT) -> Store:
         if (store := finished_store(out, plan)) is not None:
             return store
         writer = StoreWriter(out, columns, plan, lock=True)
-        writer.drop_damaged()
-        done = writer.done()
-        progress.part(f"import {file}")
-        for index, group in enumerate(groups):
-            if index not in done:
-                with reading(file):
-                    rows, info = _trajectory(group, file)
-                writer.append(index, rows, info)
-            progress.reach(index + 1, len(groups))
-    episodes = writer.done().values()
+
+        def read(index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+            with reading(file):
+                return _trajectory(groups[index], file)
+
+        episodes = writer.append_missing(len(groups), read, progress.part(f"import {file}")).values()
     total = sum(episode["length"] for episode in episodes) * math.prod(columns["actions"].shape)
     changed = sum(episode["actions_clipped"] for episode in episodes)
     clipped = {"low": LOW, "high": HIGH, "fraction": changed / total}

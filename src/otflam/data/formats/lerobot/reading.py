@@ -86,15 +86,9 @@ def import_views(
     if (store := finished_store(out, plan)) is not None:
         return store
     writer = StoreWriter(out, columns, plan, lock=True)
-    writer.drop_damaged()
-    done, reader = writer.done(), Reader(folder, cameras, options)
-    bar = progress.part(f"import {', '.join(map(short_name, cameras))}")
-    bar.start(0, len(episodes))
-    for place, episode in enumerate(episodes):
-        if place not in done:
-            writer.append(place, *reader.read(episode))
-        bar.reach(place + 1, len(episodes))
-    codecs = {part["codec"] for part in writer.done().values() if part["lossy"]}
+    reader, bar = Reader(folder, cameras, options), progress.part(f"import {', '.join(map(short_name, cameras))}")
+    parts = writer.append_missing(len(episodes), lambda place: reader.read(episodes[place]), bar)
+    codecs = {part["codec"] for part in parts.values() if part["lossy"]}
     if codecs:
         report(f"{', '.join(map(short_name, cameras))}: lossy films ({', '.join(sorted(codecs))}): {LOSSY_NOTE}")
     return writer.finish(about(folder, cameras), len(episodes))

@@ -48,19 +48,16 @@ def read_episodes(
         if (store := finished_store(out, plan)) is not None:
             return store
         writer = StoreWriter(out, specs, plan, lock=True)
-        writer.drop_damaged()
-        done = writer.done()
-        progress.part(f"import {source}")
-        for index, name in enumerate(names):
-            if index not in done:
-                rows = _rows(root[name], columns, file)
-                length = len(rows["actions"])
-                pictures = _item(root[name], chosen, file)
-                if len(pictures) not in (length, length + 1):
-                    raise UserError(f"{file}: {name} has {len(pictures)} pictures for {length} actions", CURE)
-                rows["frames"] = read_pictures(pictures, 0, length, options, file)
-                writer.append(index, rows, {"source": name})
-            progress.reach(index + 1, len(names))
+
+        def read(index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+            name = names[index]
+            rows, pictures = _rows(root[name], columns, file), _item(root[name], chosen, file)
+            length = len(rows["actions"])
+            if len(pictures) not in (length, length + 1):
+                raise UserError(f"{file}: {name} has {len(pictures)} pictures for {length} actions", CURE)
+            return rows | {"frames": read_pictures(pictures, 0, length, options, file)}, {"source": name}
+
+        writer.append_missing(len(names), read, progress.part(f"import {source}"))
     return writer.finish({"kind": "minari", "versions": versions("h5py", "numpy", "pillow")}, len(names))
 
 

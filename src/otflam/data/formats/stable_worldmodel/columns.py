@@ -53,16 +53,14 @@ def read_columns(
         if (store := finished_store(out, plan)) is not None:
             return store
         writer = StoreWriter(out, specs, plan, lock=True)
-        writer.drop_damaged()
-        done = writer.done()
-        progress.part(f"import {source}")
-        for index, (start, length) in enumerate(places.tolist()):
-            if index not in done:
-                rows = {"frames": read_pictures(arrays[chosen], start, start + length, options, source)}
-                with reading(source):
-                    rows |= _rows(arrays, columns, slice(start, start + length))
-                writer.append(index, rows, {})
-            progress.reach(index + 1, len(places))
+
+        def read(index: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+            start, length = places[index].tolist()
+            frames = read_pictures(arrays[chosen], start, start + length, options, source)
+            with reading(source):
+                return {"frames": frames, **_rows(arrays, columns, slice(start, start + length))}, {}
+
+        writer.append_missing(len(places), read, progress.part(f"import {source}"))
     about = {"kind": "stable-worldmodel", "versions": versions("h5py", "numpy", "pillow")}
     return writer.finish(about, len(places))
 
