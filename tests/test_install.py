@@ -39,6 +39,13 @@ TELLING = {"docs", "lerobot"}
 """Extras whose absence is told by who needs them, because their package comes with others too, or is never imported."""
 ALONE = {"imgfocus", "rerun", "wandb", "trackio"}
 """Extras that are large or lead to a service: asked for by name only."""
+BUDGETS = {
+    "tokenizer/weights/motion-general-": 4e6,
+    "tokenizer/weights/walker-run/": 1e6,
+    "envs/weights/procgen-": 2e6,
+    "envs/weights/": 3e6,
+}
+"""Bytes that packaged weights may have in all, by how their places begin, the narrower first."""
 BLOCK = f"""
 import importlib.machinery, sys
 
@@ -209,8 +216,10 @@ def test_the_source_distribution_has_what_belongs_in_it(built: Path) -> None:
     kept |= {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"}
     assert {name.split("/")[0] for name in names} == kept
     assert not any("__pycache__" in name for name in names)
-    weights = sum(size for name, size in sizes.items() if name.endswith(".safetensors"))
-    assert weights < 7e6 and sum(sizes.values()) - weights < 3e6
+    weights = {name.removeprefix("src/otflam/"): size for name, size in sizes.items() if name.endswith(".safetensors")}
+    for kind, most in BUDGETS.items():
+        assert 0 < sum(weights.pop(name) for name in [*weights] if name.startswith(kind)) < most, kind
+    assert not weights and sum(size for name, size in sizes.items() if not name.endswith(".safetensors")) < 3e6
 
 
 def test_requirements_are_followed() -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from otflam.core import STOPPING
+from otflam.core import STOPPING, missing_extra
 
 POLL_SECONDS = 0.002
 MEMORY_BYTES = 6 << 30
@@ -94,9 +94,17 @@ def preload() -> None:
     torch.set_num_threads(1)
     for module in pkgutil.walk_packages([str(Path(__file__).parents[2])], "otflam."):
         if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    with contextlib.suppress(ImportError):  # an extra; without it its samples are left out
-        importlib.import_module("h5py")
+            import_if_there(module.name)
+    import_if_there("h5py")
+
+
+def import_if_there(name: str) -> None:
+    """Import a module, unless a package of an extra is missing: what needs that has no samples then."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if missing_extra(error) is None:
+            raise
 
 
 def run_command(
