@@ -220,6 +220,13 @@ def slug(heading: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """Rows of tables are as wide as their data, a picture's text is one line, and what is printed is as it is."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE).splitlines()
+    assert [line for line in prose if len(line) > 120 and not line.startswith(("|", "!["))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
