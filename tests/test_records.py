@@ -18,7 +18,7 @@ from otflam.core.config import ADDED, TrainConfig, from_json, renamed, stable_ha
 from otflam.core.errors import UserError
 from otflam.data.clips import Clips
 from otflam.data.store import FORMAT, VERSION, Store
-from otflam.evaluate.names import DIGITS
+from otflam.evaluate.names import DIGITS, GAMES
 from otflam.evaluate.records import Cell, find_record, kinds_of, read_record, write_record
 from otflam.evaluate.results import chosen_steps, chosen_weight
 from otflam.experiments import lams, weights
@@ -57,7 +57,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     planned = [name for study in STUDIES.values() for cell in study.plan(get_preset("laptop")) for name in cell.needs]
     for name, content in (dict.fromkeys(planned, "0" * 32) | STORES | dict.fromkeys(DIGITS, "0" * 32)).items():
         episodes = [
-            {"start": 500 * index, "length": 500, "digests": dict.fromkeys(COLUMNS, "")} for index in range(128)
+            {"start": 500 * index, "length": 500, "digests": dict.fromkeys(COLUMNS, "")}
+            for index in range(get_preset("laptop").games.episodes if name in GAMES else 128)
         ]
         meta: dict[str, Any] = {"format": FORMAT, "version": VERSION, "columns": COLUMNS, "episodes": episodes}
         meta |= {"config": {"background_set": None}, "hash": content}
