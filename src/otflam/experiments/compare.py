@@ -95,10 +95,8 @@ def compare_videos(
     halves = [hellinger(*(share(half) for half in np.array_split(each, 2))) for each in counts]
     write_text(out / "codes.csv", table(shares))
     moving, redrawn = ((pair[0].tally.moving, pair[1].tally.moving), (pair[0].tally.redrawn, pair[1].tally.redrawn))
-    paths, names = (
-        (out / "side-by-side.mp4", out / "codes.csv"),
-        [name_code(tokenizer, k) for k in range(tokenizer.codes)],
-    )
+    names = [name_code(tokenizer, code) for code in range(tokenizer.codes)]
+    paths = (out / "side-by-side.mp4", out / "codes.csv")
     return Compared(shares, hellinger(*shares), (halves[0], halves[1]), moving, redrawn, names, paths)
 
 
