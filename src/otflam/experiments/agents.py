@@ -50,6 +50,8 @@ WAYS: dict[str, Grounding] = {names.FINETUNE: "finetune", names.RELABEL: "relabe
 """Ways to ground latent actions that are not the paper's, by the end of a method's name."""
 RELABELLED = ("otf-lam-dino",)
 """With which `+relabel` is compared: it earned no more than decoding, and the same costs another clone a seed."""
+BODY, DISTRACTING = (names.UNLIKE,), (names.ALIKE, *names.DOSES)
+"""Worlds in which agents play beside a rival with all seeds, and those with one."""
 WITHOUT_DISTRACTORS = (names.BASELINE, names.LABELS_ONLY)
 """Whose returns must be good where only the agent moves; LAPO was made for such worlds."""
 
@@ -92,11 +94,16 @@ def plan_suite(preset: Preset) -> list[Job]:
 
 
 def plan_ambiguity(preset: Preset) -> list[Job]:
-    """Beside a rival, and with one distractor at a time: floors and ceilings, the labels alone, the main methods."""
-    worlds = [data + end for end in (names.UNLIKE, names.ALIKE, *names.DOSES) for data in distracting(preset)]
-    jobs = [Job(name, data, 0, seed) for data, name, seed in itertools.product(worlds, names.BOUNDS, SEEDS)]
-    rows = (*names.REFERENCES, *names.GROUNDED)
-    return jobs + [Job(*each) for each in itertools.product(rows, worlds, preset.compared[-1:], SEEDS)]
+    """Beside a rival, and with one distractor at a time: floors and ceilings, the labels alone, the main methods.
+
+    Where only one other thing distracts than in the study of labels, one seed is played: a clone is a minute of a core,
+    and eight of these worlds would take as many hours as everything that they are compared with.
+    """
+    bodies, others = ([data + end for end in ends for data in distracting(preset)] for ends in (BODY, DISTRACTING))
+    drawn = [(data, seed) for data in bodies for seed in SEEDS] + [(data, SEEDS[0]) for data in others]
+    rows = [(name, 0) for name in names.BOUNDS]
+    rows += [(name, preset.compared[-1]) for name in (*names.REFERENCES, *names.GROUNDED)]
+    return [Job(name, data, labels, seed) for (name, labels), (data, seed) in itertools.product(rows, drawn)]
 
 
 def plan_games(preset: Preset) -> list[Job]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from otflam.core import Launcher, Progress, UserError, default_workers, use_one_thread
+from otflam.core import Launcher, Progress, UserError, default_workers, retry_busy, use_one_thread
 from otflam.evaluate import Cell, find_record, redrawn_as, write_record
 from otflam.experiments import (
     agents,
@@ -130,7 +130,8 @@ def prepare(site: Site, plan: list[PlannedCell], progress: Progress) -> None:
     names = list(dict.fromkeys(name for planned in plan for name in planned.needs))
     if site.jobs.launcher == "local":
         for name in names:
-            prepare_data(site.lab, name, site.jobs.parallel, progress.part(f"data {name}", "frames"))
+            part = progress.part(f"data {name}", "frames")
+            retry_busy(lambda name=name, part=part: prepare_data(site.lab, name, site.jobs.parallel, part))
         return
     away = [name for name in names if not site.lab.has(name)]
     for redrawn in (False, True):  # what is redrawn needs its source first
