@@ -18,8 +18,17 @@ from otflam.data.store import Store
 from otflam.envs.libenv import INSTALL_GAMES
 from otflam.envs.world import World
 from otflam.evaluate import games as reading
+from otflam.evaluate.alignment import episodes_of
 from otflam.evaluate.extractors import Rows
-from otflam.evaluate.games import balance, fit_choices, motion_of, read_choices, read_movers
+from otflam.evaluate.games import (
+    balance,
+    fit_choices,
+    motion_of,
+    movers_column,
+    read_choices,
+    read_movers,
+    score_movers,
+)
 from otflam.evaluate.names import GAME_TRANSFERS, GAMES, TELLING
 from otflam.evaluate.records import read_records
 from otflam.experiments.agents import Job, config_of
@@ -127,6 +136,24 @@ def test_motions_are_read_from_what_knows_them(store: Store, monkeypatch: pytest
     assert found["agent_motion_r2_state"] < 0.1 and np.isnan(found["shot_motion_r2"])
 
 
+def test_guesses_of_frames_are_held_against_what_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """True motions in their units are all there is to tell, their mean nothing; kinds out of sight do not count."""
+    monkeypatch.setattr(reading, "FEWEST", 20)
+    known, probes = np.arange(8), np.arange(8, 12)
+    column = movers_column(store, known, 2)
+    guess = np.concatenate(episodes_of(column, "movers", probes, 2))
+    found = score_movers(guess, column, store, probes, 2)
+    linear = read_movers(store, {name: column_as(column, name) for name in reading.READ}, known, probes, 2)
+    assert {mover for mover in reading.MOVERS if np.isfinite(found[f"{mover}_motion_r2"])} == {"agent", "camera"}
+    assert found["agent_motion_r2"] == 1 and linear["agent_motion_r2"] > 0.99
+    worse = score_movers(np.zeros_like(guess) + guess.mean(0), column, store, probes, 2)
+    assert worse["agent_motion_r2"] == pytest.approx(0, abs=1e-6)
+
+
+def column_as(column: Store, name: str) -> Rows:
+    return Rows({index: column.episode(place, "movers") for index, place in column.places.items()})
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A model, what it knows, and who plays, at tiny size in one game."""
@@ -134,13 +161,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     found = Site(Lab(folder / "lab", TINY), folder / "records", Launcher(1))
     wanted = {
         "games": ("lapo-256", "flam-4"),
+        "readers": ("all-labels", "labels-alone"),
         "lams": ("lapo-256",),
         "agents": ("lapo-256", "all-actions", "labels-only", "idm", "random"),
     }
     plan = [
         p
         for p in plan_games(TINY)
-        if p.needs == [GAME, GAME] or (p.kind == "agents" and p.needs == [GAME])
+        if p.needs == [GAME, GAME] or (p.kind in ("agents", "readers") and p.needs == [GAME])
         if p.job.seed == 0 and p.job.method in wanted[p.kind]
     ]
     assert len(plan) == sum(map(len, wanted.values())) and run_cells(found, plan, "test", SILENT) == {}
@@ -148,10 +176,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 def test_it_is_recorded_and_shown(site: Site) -> None:
-    record = next(read_records(site.records, "games"))
-    assert {"choice_balanced", "choice_entropy_state", "agent_motion_r2", "gain_over_shuffled"} <= set(
-        record["metrics"]
-    )
+    told = {record["method"]: set(record["metrics"]) for record in read_records(site.records, "games")}
+    assert {"choice_balanced", "choice_entropy_state", "agent_motion_r2", "gain_over_shuffled"} <= told["lapo-256"]
+    assert told["labels-alone"] == {"choice_accuracy", "choice_balanced", "choice_changed"}
+    assert told["labels-alone"] | {f"{mover}_motion_r2" for mover in reading.MOVERS} == told["all-labels"]
     played = {r["method"]: r["metrics"] for r in read_records(site.records, "gameplay")}
     assert len(played) == 5 and all(len(each["returns"]) == TINY.levels for each in played.values())
     for name in ("games", "gameplay"):

@@ -1,5 +1,6 @@
 from otflam.evaluate.alignment import (
     ALIGNMENT_VERSION as ALIGNMENT_VERSION,
+    Table as Table,
     aligned_columns as aligned_columns,
     episodes_of as episodes_of,
     leakage_metrics as leakage_metrics,
@@ -37,8 +38,12 @@ from otflam.evaluate.games import (
     GAMES_VERSION as GAMES_VERSION,
     MOVERS as MOVERS,
     READ as READ,
+    movers_column as movers_column,
+    previous as previous,
     read_choices as read_choices,
     read_movers as read_movers,
+    score_choices as score_choices,
+    score_movers as score_movers,
 )
 from otflam.evaluate.names import (
     ALIKE as ALIKE,

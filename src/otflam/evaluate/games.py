@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor
 
-from otflam.data import Store
+from otflam.core import stable_hash
+from otflam.data import Column, Store, derive
 from otflam.evaluate.alignment import ByEpisode, Table, episodes_of, r2_score, ridge_guess
 from otflam.policy import Episodes
 
@@ -46,16 +47,23 @@ def read_choices(
         rows = episodes_of(columns[name], name, labelled, last)
         choices = np.split(known.astype(np.int64), np.cumsum([len(part) for part in rows])[:-1])
         odds = guess_choices(rows, choices, np.concatenate(episodes_of(columns[name], name, probes, last)), count)
-        right = odds.argmax(1) == truth
         end = "" if name == "latents" else f"_{name}"
-        found[f"choice_accuracy{end}"] = float(right.mean())
-        found[f"choice_balanced{end}"] = float((right * weights).sum())
-        found[f"choice_changed{end}"] = float(right[truth != before].mean())
+        found |= score_choices(odds.argmax(1), truth, before, end)
         found[f"choice_entropy{end}"] = float(-(odds[np.arange(len(truth)), truth.astype(int)] * weights).sum())
     usual = np.bincount(known.astype(np.int64), minlength=count).argmax()
     found["choice_accuracy_usual"] = float((truth == usual).mean())
     found["choice_accuracy_before"] = float((truth == before).mean())
     return found
+
+
+def score_choices(guess: np.ndarray, truth: np.ndarray, before: np.ndarray, end: str = "") -> dict[str, float]:
+    """How often a guess is right: everywhere, balanced, and where the action changed."""
+    right = guess == truth
+    return {
+        f"choice_accuracy{end}": float(right.mean()),
+        f"choice_balanced{end}": float((right * balance(truth, before)).sum()),
+        f"choice_changed{end}": float(right[truth != before].mean()),
+    }
 
 
 def previous(store: Store, index: int, last: int) -> Float32[np.ndarray, " n"]:
@@ -151,4 +159,34 @@ def read_movers(
                 test = np.concatenate([rows[there] for rows, there in zip(unseen, seen[1], strict=True)])
                 score = r2_score(ridge_guess(inputs, outputs, test), truth)
             found[f"{mover}_motion_r2{end}"] = score
+    return found
+
+
+def movers_column(store: Store, known: Episodes, stride: int) -> Store:
+    """How every kind moves in every transition, side by side, each in units of its deviation in the known episodes.
+
+    0 where none of a kind is in sight: a network that reads frames reads all of them at once.
+    """
+    everything = [np.concatenate([motion_of(store, int(index), mover, stride) for index in known]) for mover in MOVERS]
+    units = np.array([max(float(np.nanstd(rows)), 1e-6) if np.isfinite(rows).any() else 1.0 for rows in everything])
+
+    def compute(index: int) -> np.ndarray:
+        rows = np.zeros((int(store.lengths[index]), len(MOVERS), 2), np.float32)
+        for place, mover in enumerate(MOVERS):
+            moved = motion_of(store, index, mover, stride) / units[place]
+            rows[: len(moved), place] = np.nan_to_num(moved)
+        return rows.reshape(len(rows), -1)
+
+    key = stable_hash(["movers", GAMES_VERSION, stride, known.tolist()])
+    return derive(store, "movers", key, Column("float32", (2 * len(MOVERS),)), compute)
+
+
+def score_movers(guess: Table, column: Store, store: Store, probes: Episodes, stride: int) -> dict[str, float]:
+    """How much of the motion of every kind a guess for held-out episodes tells, wherever one is in sight."""
+    truth, found = np.concatenate(episodes_of(column, "movers", probes, stride)), {}
+    for place, mover in enumerate(MOVERS):
+        moves = np.concatenate([motion_of(store, int(index), mover, stride) for index in probes])
+        there, part = np.isfinite(moves).all(1), slice(2 * place, 2 * place + 2)
+        known = there.sum() >= FEWEST and truth[there, part].std() > 0
+        found[f"{mover}_motion_r2"] = r2_score(guess[there, part], truth[there, part]) if known else float("nan")
     return found

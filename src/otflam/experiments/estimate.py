@@ -15,6 +15,7 @@ from otflam.data import DEFAULT_SEQUENCES, SHARES
 from otflam.envs import level_of
 from otflam.evaluate import (
     ALL_ACTIONS,
+    ALL_LABELS,
     DIGITS,
     FINETUNE,
     GAMES,
@@ -158,7 +159,8 @@ def pieces_of(lab: Lab, planned: PlannedCell) -> Iterator[Piece]:
         yield from lam_pieces(lab, job.model)
         yield Piece(planned, "probes", 1)
     elif kind == "readers":
-        yield Piece(planned, "clone", readers.training_of(preset, job).steps)
+        networks = 2 if job.data in GAMES and job.method == ALL_LABELS else 1  # choices, and what moves
+        yield Piece(planned, "clone", networks * readers.training_of(preset, job).steps)
     else:
         yield from agent_pieces(lab, job)
         steps = tuning.EPISODES * (preset.played or EPISODE_STEPS) if kind == "tuning" else played(preset, job)

@@ -89,7 +89,8 @@ def plan_games(preset: Preset) -> list[PlannedCell]:
     bounds = [planned for planned in played if planned.job.method in BOUNDS]
     rows = (*names.TELLING, *REFERENCES)
     first = [planned for planned in (*read, *models, *played) if planned.job.method in rows]
-    return list(dict.fromkeys([*bounds, *first, *read, *models, *played, *every("tokenizers", "games")(preset)]))
+    frames, words = every("readers", "games")(preset), every("tokenizers", "games")(preset)
+    return list(dict.fromkeys([*bounds, *frames, *first, *read, *models, *played, *words]))
 
 
 def plan_general(preset: Preset) -> list[PlannedCell]:
