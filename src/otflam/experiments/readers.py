@@ -37,9 +37,10 @@ from otflam.presets import Preset, steps_on_labels
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
-    """All labels once; the labels alone at the compared budgets, with every draw."""
-    worlds = GAMES if experiment == "games" else distracting(preset)
-    alone = [Job(LABELS_ALONE, *each) for each in itertools.product(worlds, preset.compared, SEEDS)]
+    """All labels once; the labels alone at the compared budgets, with every draw; in games, where it is a row beside
+    many of one draw, with one."""
+    worlds, draws = (GAMES, SEEDS[:1]) if experiment == "games" else (distracting(preset), SEEDS)
+    alone = [Job(LABELS_ALONE, *each) for each in itertools.product(worlds, preset.compared, draws)]
     return [Job(ALL_LABELS, data, 0, SEEDS[0]) for data in worlds] + alone
 
 
