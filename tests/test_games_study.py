@@ -36,6 +36,7 @@ from otflam.experiments.cells import PlannedCell, Site, run_cells
 from otflam.experiments.datasets import Lab
 from otflam.experiments.estimate import LEVEL_STEPS, pieces_of
 from otflam.experiments.games import methods
+from otflam.experiments.lams import Job as ModelJob, split
 from otflam.experiments.plans import plan_games
 from otflam.experiments.studies import film_game
 from otflam.presets import get_preset
@@ -88,6 +89,14 @@ def test_the_plan() -> None:
 def test_policies_of_games_imitate_for_less_long() -> None:
     steps = {data: config_of(LAPTOP, Job("lapo-256", data, 8, 0)).clone.steps for data in (GAME, "cheetah-run-noisy")}
     assert steps == {GAME: LAPTOP.game_steps, "cheetah-run-noisy": LAPTOP.policy.clone.steps}
+
+
+def test_who_looks_far_back_is_watched_on_long_levels(store: Store) -> None:
+    """HiLAM's windows are longer than most levels of CoinRun; for all others the order stays."""
+    (first, held), (again, longest) = (split(TINY, ModelJob(name, GAME), store) for name in ("lapo-256", "hilam"))
+    assert first.tolist() == again.tolist() and held.tolist() == sorted(held) and len(longest) == len(held)
+    lengths = store.lengths[longest]
+    assert lengths.tolist() == sorted(lengths, reverse=True) and lengths.sum() >= store.lengths[held].sum()
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30))

@@ -79,7 +79,7 @@ class Preset:
     trials: tuple[int, ...] = ()
     """Steps on labelled episodes that are tried for every row of the tables of returns."""
     steps: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Those that earned most on validation seeds, by row and budget (docs/results.md has the trials); a row that is
+    """Those that earned most on validation seeds, by row and budget (trials: docs/results/returns.md); a row that is
     not here takes those of its way, a budget those of the nearest, and a way that is not here what else is set."""
     hardware: Hardware = field(default_factory=lambda: Hardware(accelerator="cpu"))
     """What recorded experiments train on; one processor of the same kind gives the same bits."""

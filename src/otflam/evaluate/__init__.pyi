@@ -36,6 +36,7 @@ from otflam.evaluate.control import (
 from otflam.evaluate.extractors import judge_extractor as judge_extractor, load_extractor as load_extractor
 from otflam.evaluate.games import (
     GAMES_VERSION as GAMES_VERSION,
+    LEVELS_PROBED as LEVELS_PROBED,
     MOVERS as MOVERS,
     READ as READ,
     movers_column as movers_column,

@@ -31,6 +31,8 @@ MOVERS = ("agent", "enemy", "projectile", "shot", "camera")
 FEWEST = 200
 """Transitions in which a kind must be in sight, among those to learn from and those to test on."""
 Choices = Int64[np.ndarray, "_"]
+LEVELS_PROBED = 64
+"""Held-out levels, at most, that probes are tested on: they are shorter than episodes of the suite."""
 READ = ("latents", "state", "motion")
 """Columns that both are read from: the latent, what three frames tell, and the raw motion."""
 

@@ -12,6 +12,7 @@ from otflam.evaluate import (
     ALIGNMENT_VERSION,
     GAMES,
     GAMES_VERSION,
+    LEVELS_PROBED,
     READ,
     Cell,
     Metrics,
@@ -25,9 +26,6 @@ from otflam.experiments.agents import SEEDS, Job
 from otflam.experiments.datasets import Lab
 from otflam.policy import Splits
 from otflam.presets import Preset
-
-PROBED = 64
-"""Held-out levels, at most, that probes are tested on: they are shorter than episodes of the suite."""
 
 
 def plan(preset: Preset, experiment: str) -> list[Job]:
@@ -53,7 +51,7 @@ def measure(lab: Lab, job: Job) -> Metrics:
     folder: Path = retry_busy(lambda: lams.trained_lam(lab, model))
     dino, splits, last = lams.backbone_for(lab, model), Splits.of(store), lams.stride_of(folder)
     long = store.lengths > last  # shorter levels have no transition
-    parts = (splits.labelled(job.labels, job.seed), splits.pool, splits.probes[:PROBED])
+    parts = (splits.labelled(job.labels, job.seed), splits.pool, splits.probes[:LEVELS_PROBED])
     labelled, pool, probes = (part[long[part]] for part in parts)
     used, device = np.concatenate([pool, probes]), device_of(lab.preset.hardware)
     columns = aligned_columns(store, folder, dino, splits.unlabelled, used, device, READ)
@@ -67,4 +65,5 @@ def cell(lab: Lab, job: Job) -> Cell:
     """What a job's result is of."""
     model = lams.cell(lab, lams.job_for(job.method, job.data, job.labels, job.seed))
     stages = model.stages | {"alignment": ALIGNMENT_VERSION, "games": GAMES_VERSION}
-    return lab.cell("games", job, {"lam": model.config, "probed": PROBED}, stages, model.extra | {"labels": job.labels})
+    config = {"lam": model.config, "probed": LEVELS_PROBED}
+    return lab.cell("games", job, config, stages, model.extra | {"labels": job.labels})

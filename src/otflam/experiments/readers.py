@@ -17,6 +17,7 @@ from otflam.evaluate import (
     GAMES_VERSION,
     IDM,
     LABELS_ALONE,
+    LEVELS_PROBED,
     Cell,
     Metrics,
     Table,
@@ -31,7 +32,6 @@ from otflam.evaluate import (
 from otflam.experiments.agents import SEEDS, Job, config_of
 from otflam.experiments.alignments import PROBED
 from otflam.experiments.datasets import Lab, distracting
-from otflam.experiments.games import PROBED as LEVELS_PROBED
 from otflam.policy import ACTIONS, CLONE_VERSION, SEEN_AHEAD, Episodes, Splits, Target
 from otflam.presets import Preset, steps_on_labels
 

@@ -1,4 +1,4 @@
-"""Variants that learn most in a second of a small processor; the trials that chose them are in docs/results.md.
+"""Variants that learn most in a second of a small processor; the trials that chose them are in docs/shapes.md.
 
 Both predict frozen random features of the future frame instead of its pixels: most of a faithful step draws pixels.
 """
