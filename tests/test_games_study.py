@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,13 @@ from otflam.core.progress import SILENT
 from otflam.data.collect import collect_episodes
 from otflam.data.options import Collection
 from otflam.data.store import Store
+from otflam.envs.environment import open_world
 from otflam.envs.libenv import INSTALL_GAMES
+from otflam.envs.rollout import episode_seed, play_episode
 from otflam.envs.world import World
 from otflam.evaluate import games as reading
 from otflam.evaluate.alignment import episodes_of
+from otflam.evaluate.control import play
 from otflam.evaluate.extractors import Rows
 from otflam.evaluate.games import (
     balance,
@@ -39,6 +43,7 @@ from otflam.experiments.games import methods
 from otflam.experiments.lams import Job as ModelJob, split
 from otflam.experiments.plans import plan_games
 from otflam.experiments.studies import film_game
+from otflam.policy.agent import load_agent
 from otflam.presets import get_preset
 from otflam.report.game_films import game_figures
 from otflam.report.games import judge_games, sketch_named
@@ -182,6 +187,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     ]
     assert len(plan) == sum(map(len, wanted.values())) and run_cells(found, plan, "test", SILENT) == {}
     return found
+
+
+def test_agents_draw_their_choices(site: Site) -> None:
+    """By their own odds: side by side as alone, from the episode's own generator, and not the likeliest every time."""
+    folder = next((site.lab.root / "agents").glob(f"{GAME}-all-actions-*"))
+    world, agent = site.lab.world(GAME), load_agent(folder)
+    together = play(folder, world, 7, 3, 1, 20)
+    with closing(open_world(world)) as env:
+        alone = [play_episode(env, agent, episode_seed(7, index), steps=20) for index in range(3)]
+    assert together.tolist() == [pytest.approx(episode.rewards.sum()) for episode in alone]
+    assert any(len(np.unique(episode.actions)) > 2 for episode in alone)
 
 
 def test_it_is_recorded_and_shown(site: Site) -> None:

@@ -108,6 +108,17 @@ def test_continuous_actions_stay_within_bounds(raw: list[float]) -> None:
     assert (action >= space.low - 1e-6).all() and (action <= space.high + 1e-6).all()
 
 
+def test_choices_are_drawn_by_their_odds_squared() -> None:
+    """Sharper than the odds, and every choice as often as that says; numbers are not drawn."""
+    space, raw = ActionSpace(1, 4), torch.tensor([[0.0, 1.0, -1.0, 0.5]])
+    chances = (torch.arange(10_000) + 0.5) / 10_000
+    drawn = space.drawn(raw.expand(10_000, -1), chances)[:, 0].long()
+    odds = raw.softmax(1).square()[0]
+    assert torch.bincount(drawn, minlength=4) / 10_000 == pytest.approx(odds / odds.sum(), abs=2e-4)
+    assert space.drawn(raw, torch.ones(1)).item() == 3 and space.value(raw).item() == 1
+    assert torch.equal(ActionSpace(4).drawn(raw, torch.zeros(1)), ActionSpace(4).value(raw))
+
+
 def labelled_buttons(folder: Path, most: int) -> Store:
     writer = StoreWriter(folder, {"frames": Column("uint8", (16, 16, 3)), "actions": Column("float32", (1,)),
                                   "action_mask": Column("bool", ())}, {})  # fmt: skip

@@ -178,7 +178,7 @@ def test_what_an_earlier_version_released_is_read(tmp_path: Path) -> None:
     assert Tokenizer.from_pretrained(folder / "tokenizer").offsets == (0, 2)
     assert load_frame_tokenizer(folder / "frame-tokenizer") is not None
     assert load_clone(folder / "clone").column == "latents"
-    assert load_agent(folder / "agent").decide(np.asarray(store["frames"])[None, :3]).shape == (1, 6)
+    assert load_agent(folder / "agent").decide(np.asarray(store["frames"])[None, :3], np.zeros(1)).shape == (1, 6)
     before = sorted(path.name for path in (folder / "store.derived").iterdir())
     latents = label_store(store, folder / "lam", None, [0, 1])  # stored ones are found again by name and content
     assert sorted(path.name for path in (folder / "store.derived").iterdir()) == before

@@ -11,7 +11,7 @@ from otflam.core.config import Hardware
 from otflam.core.errors import UserError
 from otflam.data.collect import recorded_collection
 from otflam.data.store import Store
-from otflam.envs.rollout import episode_seed, play_episode, play_together
+from otflam.envs.rollout import episode_seed, play_episode, play_together, policy_rng
 from otflam.envs.suite import ControlEnv
 from otflam.evaluate.control import Stretches, bound_returns, play, start_metrics, start_returns
 from otflam.policy.agent import load_agent
@@ -53,7 +53,7 @@ def test_playing_together_is_playing_alone(noisy_store: Store, agent: Path) -> N
         alone = play_episode(env, policy, episode_seed(7, index), steps=8)
         assert together[index] == pytest.approx(alone.rewards.sum(), abs=1e-3)
     frames = np.stack([env.reset(seed=episode_seed(7, 0))[0]])[:, None].repeat(policy.seen, 1)
-    assert play_together([env], policy, frames, 8)[0] == pytest.approx(together[0], abs=1e-3)
+    assert play_together([env], policy, frames, 8, [policy_rng(0)])[0] == pytest.approx(together[0], abs=1e-3)
     env.close()
 
 

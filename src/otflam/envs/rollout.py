@@ -49,8 +49,10 @@ class SeeingPolicy(Protocol):
         """How many frames it looks at."""
         ...
 
-    def decide(self, stacks: UInt8[np.ndarray, "n k h w 3"]) -> Float32[np.ndarray, "n a"]:
-        """Actions for stacks of frames, oldest first."""
+    def decide(
+        self, stacks: UInt8[np.ndarray, "n k h w 3"], chances: Float64[np.ndarray, " n"]
+    ) -> Float32[np.ndarray, "n a"]:
+        """Actions for stacks of frames, oldest first; by `chances`, from 0 to 1, one of several choices is drawn."""
         ...
 
 
@@ -99,12 +101,18 @@ def play_together(
     policy: SeeingPolicy,
     stacks: UInt8[np.ndarray, "n k h w 3"],
     steps: int,
+    rngs: Sequence[np.random.Generator],
     progress: Progress = SILENT,
 ) -> Float64[np.ndarray, " n"]:
-    """Returns of episodes that have begun with these frames, played side by side: one batch a step for the policy."""
+    """Returns of episodes that have begun with these frames, played side by side: one batch a step for the policy.
+
+    What a policy draws in an episode is of the episode's own generator, whoever plays beside it.
+    """
     totals, playing, kind = np.zeros(len(envs)), dict(enumerate(envs)), envs[0].facts.actions
     for _ in range(steps):
-        actions, frames = policy.decide(stacks), stacks[:, -1].copy()  # who has ended stays in the batch: same bits
+        chances = np.array([rng.random() for rng in rngs])
+        actions = policy.decide(stacks, chances)
+        frames = stacks[:, -1].copy()  # who has ended stays in the batch: same bits
         for place, env in list(playing.items()):
             command = kind.command(kind.bound(actions[place]))
             frames[place], reward, terminated, truncated, _ = env.step(command)

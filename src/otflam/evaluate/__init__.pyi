@@ -21,6 +21,7 @@ from otflam.evaluate.codes import (
 )
 from otflam.evaluate.control import (
     CONTROL_VERSION as CONTROL_VERSION,
+    DRAWN_VERSION as DRAWN_VERSION,
     EVALUATION as EVALUATION,
     STARTS_VERSION as STARTS_VERSION,
     TOGETHER as TOGETHER,

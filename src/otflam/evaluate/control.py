@@ -54,6 +54,8 @@ from otflam.evaluate.stats import interquartile_mean
 from otflam.policy import Agent, load_agent
 
 CONTROL_VERSION = 2
+DRAWN_VERSION = 1
+"""How one of several choices is drawn by an agent."""
 TOGETHER = 5
 """Episodes that are played side by side, whatever the number of workers: batches of frames decide the last bits."""
 AUTO = Hardware()
@@ -101,7 +103,8 @@ class Player:
         with worlds_and_agent(Path(self.player), self.world, len(seeds), self.hardware) as (envs, agent):
             frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
             stacks = frames[:, None].repeat(agent.seen, 1)  # before an episode its first frame is repeated
-            return play_together(envs, agent, stacks, self.steps or envs[0].facts.steps, progress).tolist()
+            steps, rngs = self.steps or envs[0].facts.steps, [policy_rng(seed) for seed in seeds]
+            return play_together(envs, agent, stacks, steps, rngs, progress).tolist()
 
 
 @contextmanager
@@ -212,7 +215,8 @@ class Starter:
                     snapshot = self.store.episode(index, env.facts.snapshot_column())[time]
                     restorable(env).resume(self.store.episodes[index]["seed"], time, snapshot)
                 recent = [self.store.episode(i, "frames")[time + 1 - agent.seen : time + 1] for i in episodes]
-                earned[:, place] = play_together(envs, agent, np.stack(recent), self.stretches.steps, progress)
+                rngs = [policy_rng(self.store.episodes[index]["seed"]) for index in episodes]
+                earned[:, place] = play_together(envs, agent, np.stack(recent), self.stretches.steps, rngs, progress)
         return earned.tolist()
 
     def _stretch(self, simulation: Simulated, policy: Policy, index: int, time: int, progress: Progress) -> float:

@@ -13,6 +13,7 @@ from otflam.core import learning_curve, read_release, retry_busy, stable_hash, t
 from otflam.envs import can_simulate, level_of
 from otflam.evaluate import (
     CONTROL_VERSION,
+    DRAWN_VERSION,
     EVALUATION,
     STARTS_VERSION,
     Cell,
@@ -254,6 +255,8 @@ def cell(lab: Lab, job: Job) -> Cell:
     (facts, stages, extra), preset = agent_facts(lab, job), lab.preset
     played = {"episodes": episodes_of(preset, job.data), "steps": preset.played, "stretch": preset.stretch}
     measured = stages | {"control": CONTROL_VERSION, "starts": STARTS_VERSION}
+    if job.data in names.GAMES and job.method not in names.UNTRAINED:
+        measured["drawn"] = DRAWN_VERSION
     return lab.cell(experiment_of(job.data), job, facts | played, measured, extra)
 
 

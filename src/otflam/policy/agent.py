@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32, Float64, UInt8
 from torch import nn
 
 from otflam.core import (
@@ -81,11 +81,13 @@ class Agent(Pretrained, nn.Module):
             self._recent.extend([frame] * self.seen)
         else:
             self._recent.append(frame)
-        return self.decide(np.stack(self._recent)[None])[0]
+        return self.decide(np.stack(self._recent)[None], np.array([rng.random()]))[0]
 
     @torch.inference_mode()
-    def decide(self, stacks: UInt8[np.ndarray, "n k h w c"]) -> Float32[np.ndarray, "n a"]:
-        """Actions for stacks of frames, oldest first."""
+    def decide(
+        self, stacks: UInt8[np.ndarray, "n k h w c"], chances: Float64[np.ndarray, " n"]
+    ) -> Float32[np.ndarray, "n a"]:
+        """Actions for stacks of frames, oldest first; by `chances`, from 0 to 1, one of several choices is drawn."""
         if stacks.shape[2:] != self.clone.frames:
             raise UserError(
                 f"frames of {'×'.join(map(str, stacks.shape[2:]))} for an agent trained on "
@@ -94,9 +96,10 @@ class Agent(Pretrained, nn.Module):
             )
         actor = self.clone.actor
         stack = actor.stacked(Batch(torch.tensor(stacks, device=place_of(self)), actor.offsets, {}))
+        drawn = torch.tensor(chances, dtype=torch.float32, device=place_of(self))
         if self.decoder is None:
-            return self.clone.space.value(actor(stack)).cpu().numpy()
-        return self.decoder.act(said_by(actor, stack)).cpu().numpy()
+            return self.clone.space.drawn(actor(stack), drawn).cpu().numpy()
+        return self.decoder.act(said_by(actor, stack), drawn).cpu().numpy()
 
 
 def describe_agent(clone: Clone, decoder: ActionDecoderConfig | None, store: Store, **more: Any) -> dict[str, Any]:

@@ -69,8 +69,10 @@ class ActionDecoder(nn.Module):
             inputs = config.hidden
         self.layers = nn.Sequential(*layers, nn.Linear(inputs, space.outputs))
 
-    def act(self, inputs: Float[Tensor, "b i"]) -> Float[Tensor, "b a"]:
-        return self.space.value(self.layers(inputs))
+    def act(self, inputs: Float[Tensor, "b i"], chances: Float[Tensor, " b"] | None = None) -> Float[Tensor, "b a"]:
+        """The likeliest action; with `chances` the one that is played."""
+        raw = self.layers(inputs)
+        return self.space.value(raw) if chances is None else self.space.drawn(raw, chances)
 
     def forward(self, pairs: Pairs) -> Terms:
         return Terms({"action": self.space.loss(self.layers(pairs.inputs), pairs.actions)}, {})

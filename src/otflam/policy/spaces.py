@@ -47,8 +47,16 @@ class LatentSpace(nn.Module):
     def value(self, raw: Float[Tensor, "b r"]) -> Float[Tensor, "b r"]:
         return raw
 
+    def drawn(self, raw: Float[Tensor, "b r"], chances: Float[Tensor, " b"]) -> Float[Tensor, "b r"]:
+        """The same: there is nothing to choose from."""
+        return self.value(raw)
+
     def loss(self, raw: Float[Tensor, "b r"], latents: Float[Tensor, "b d"]) -> Float[Tensor, ""]:
         return F.mse_loss(raw, self.normal(latents))
+
+
+SHARPER = 2.0
+"""Power of the odds by which a choice is drawn: what was random in the data is so less often."""
 
 
 class ActionSpace(nn.Module):
@@ -90,6 +98,17 @@ class ActionSpace(nn.Module):
         # The public decoder is linear and its actions are clipped when they are executed. Ours are learned as executed,
         # so every policy and decoder ends in the bounds: what is learned is what is played (docs/decisions.md).
         return self.low + (self.high - self.low) * (raw.tanh() + 1) / 2
+
+    def drawn(self, raw: Float[Tensor, "b r"], chances: Float[Tensor, " b"]) -> Float[Tensor, "b a"]:
+        """What is played: a choice by its odds, given a number from 0 to 1 for each; else the value.
+
+        Who imitates a player that draws its choices must draw them too: the likeliest choice, every time, never does
+        what a good player does now and then (docs/decisions.md).
+        """
+        if not self.discrete:
+            return self.value(raw)
+        reached = (SHARPER * raw).softmax(1).cumsum(1) < chances[:, None]
+        return reached.sum(1, keepdim=True).clamp(max=self.discrete - 1).to(torch.float32)
 
     def loss(self, raw: Float[Tensor, "b r"], actions: Float[Tensor, "b a"]) -> Float[Tensor, ""]:
         if self.discrete:
