@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from otflam.evaluate import (
+    ALL_LABELS,
     BASELINE,
     GAMES,
     MOVERS,
@@ -50,21 +51,32 @@ def choices_table(folder: Path, preset: str) -> Body:
     for (task, labels, _), found in group(read_records(folder, preset), "task", "labels", "method").items():
         read = [over_seeds(found, f"{measure}{end}") for measure in CHOICES for end in ("", "_state")]
         guessed = [over_seeds(found, f"choice_accuracy_{guess}") for guess in ("usual", "before")]
-        rows.append([world_of(task), str(labels), named(found[0]), *read, *guessed])
+        rows.append([world_of(task), str(labels or "all"), named(found[0]), *read, *guessed])
     pairs = [f"{what}{end}" for what in CHOICES.values() for end in ("", ": three frames")]
     guesses = ["accuracy of the most usual choice", "of the choice before"]
     return ["game", "labels", "method", *pairs, *guesses], rows
 
 
 def movers_table(folder: Path, preset: str) -> Body:
-    """Whose motion is read from latents, and from the controls."""
-    rows, seen = [], set()
-    for (task, _), found in group(read_records(folder, preset), "task", "method").items():
-        known = {control: motions(found, f"_{control}") for control in CONTROLS}
-        rows += [[world_of(task), CONTROLS[control], *known[control]] for control in CONTROLS if task not in seen]
-        seen.add(task)
-        rows.append([world_of(task), named(found[0]), *motions(found, "")])
+    """Whose motion is read from latents, from the controls, and from frames with all labels."""
+    rows = []
+    for (task,), found in group(told(folder, preset), "task").items():
+        known = with_controls(found)
+        rows += [[world_of(task), what, *motions(known, f"_{control}")] for control, what in CONTROLS.items()]
+        rows += [[world_of(task), named(part[0]), *motions(part, "")] for part in group(found, "method").values()]
     return ["game", "read from", *MOVERS], rows
+
+
+def with_controls(records: Records) -> Records:
+    """One that has what is read without latents, if there is one."""
+    return [record for record in records if "agent_motion_r2_state" in record["metrics"]][:1] or records[:1]
+
+
+def told(folder: Path, preset: str) -> Records:
+    """Records that tell of some motion."""
+    moving = [f"{mover}_motion_r2" for mover in MOVERS]
+    records = read_records(folder, preset)
+    return [record for record in records if any(record["metrics"].get(name) is not None for name in moving)]
 
 
 def motions(records: Records, end: str) -> list[str]:
@@ -81,24 +93,23 @@ def gameplay_table(folder: Path, preset: str) -> Body:
 
 def sketch_named(folder: Path, preset: str) -> Sketch | None:
     """Who is named: the motion of every kind, read from latents, beside what frames tell without a model."""
-    moving = [f"{mover}_motion_r2" for mover in MOVERS]
-    told = [r for r in read_records(folder, preset) if any(r["metrics"].get(name) is not None for name in moving)]
-    groups = group(told, "task", "method")
+    groups = group(told(folder, preset), "task", "method")
     if not groups:
         return None
     games = list(dict.fromkeys(task for task, _ in groups))
     methods = sorted({method for _, method in groups}, key=rank_of)
-    lines = [*CONTROLS.values(), *methods]
+    bare = [*CONTROLS.values(), *(name for name in methods if name == ALL_LABELS)]
+    lines = [*bare, *(name for name in methods if name != ALL_LABELS)]
     figure = Figure(figsize=(2.6 * len(games) + 1.6, 0.3 * len(lines) + 1.3), layout="constrained")
     axes = figure.subplots(1, len(games), sharey=True, sharex=True, squeeze=False)[0]
     for axis, game in zip(axes, games, strict=True):
         found = {method: part for (task, method), part in groups.items() if task == game}
-        first = next(iter(found.values()))
+        known = with_controls([record for part in found.values() for record in part])
         for place, control in enumerate(CONTROLS):
-            draw_motions(axis, place, first, f"_{control}")
+            draw_motions(axis, place, known, f"_{control}")
         for method, part in found.items():
             draw_motions(axis, lines.index(method), part, "")
-        axis.axhline(len(CONTROLS) - 0.5, color=hexed(MUTED), linewidth=0.8)
+        axis.axhline(len(bare) - 0.5, color=hexed(MUTED), linewidth=0.8)
         axis.axvline(0, color=hexed(INK), linewidth=0.8)
         axis.set_title(world_of(game))
         axis.set_xlabel("R² of motion")
@@ -109,8 +120,8 @@ def sketch_named(folder: Path, preset: str) -> Sketch | None:
     caption = (
         "Who is named in games? Share of the variance of every kind's motion over a transition that a linear probe "
         f"reads from latents, learned with all episodes of the pool, on held-out levels ({preset} preset, one model of "
-        "each method). Above the line: what the same probe reads without any model. A kind that is hardly in sight, "
-        "or does not move, is left out."
+        "each method). Above the line: what the same probe reads without any model, and what a network reads from "
+        "frames with all labels. A kind that is hardly in sight, or does not move, is left out."
     )
     return Sketch(figure, caption)
 
