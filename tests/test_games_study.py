@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from otflam.data.options import Collection
 from otflam.data.store import Store
 from otflam.envs.environment import open_world
 from otflam.envs.libenv import INSTALL_GAMES
-from otflam.envs.rollout import episode_seed, play_episode
+from otflam.envs.rollout import episode_seed, play_episode, play_together, policy_rng
 from otflam.envs.world import World
 from otflam.evaluate import games as reading
 from otflam.evaluate.alignment import episodes_of
@@ -151,7 +153,7 @@ def test_motions_are_read_from_what_knows_them(store: Store, monkeypatch: pytest
 
 
 def test_guesses_of_frames_are_held_against_what_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """True motions in their units are all there is to tell, their mean nothing; kinds out of sight do not count."""
+    """True motions are all there is to tell, no guess is their mean and tells nothing; kinds out of sight do not count."""
     monkeypatch.setattr(reading, "FEWEST", 20)
     known, probes = np.arange(8), np.arange(8, 12)
     column = movers_column(store, known, 2)
@@ -160,8 +162,11 @@ def test_guesses_of_frames_are_held_against_what_is_seen(store: Store, monkeypat
     linear = read_movers(store, {name: column_as(column, name) for name in reading.READ}, known, probes, 2)
     assert {mover for mover in reading.MOVERS if np.isfinite(found[f"{mover}_motion_r2"])} == {"agent", "camera"}
     assert found["agent_motion_r2"] == 1 and linear["agent_motion_r2"] > 0.99
-    worse = score_movers(np.zeros_like(guess) + guess.mean(0), column, store, probes, 2)
-    assert worse["agent_motion_r2"] == pytest.approx(0, abs=1e-6)
+    rows = np.concatenate(episodes_of(column, "movers", known, 2))
+    nothing = score_movers(np.zeros_like(rows), column, store, known, 2)
+    assert nothing["agent_motion_r2"] == pytest.approx(0, abs=1e-5) and np.square(rows[:, :2]).mean() == pytest.approx(
+        1, abs=1e-4
+    )
 
 
 def column_as(column: Store, name: str) -> Rows:
@@ -192,12 +197,29 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def test_agents_draw_their_choices(site: Site) -> None:
     """By their own odds: side by side as alone, from the episode's own generator, and not the likeliest every time."""
     folder = next((site.lab.root / "agents").glob(f"{GAME}-all-actions-*"))
-    world, agent = site.lab.world(GAME), load_agent(folder)
-    together = play(folder, world, 7, 3, 1, 20)
+    world, agent, seeds = site.lab.world(GAME), load_agent(folder), [episode_seed(7, index) for index in range(3)]
     with closing(open_world(world)) as env:
-        alone = [play_episode(env, agent, episode_seed(7, index), steps=20) for index in range(3)]
-    assert together.tolist() == [pytest.approx(episode.rewards.sum()) for episode in alone]
-    assert any(len(np.unique(episode.actions)) > 2 for episode in alone)
+        alone = [play_episode(env, agent, seed, steps=20).actions[:, 0].tolist() for seed in seeds]
+    played: list[list[float]] = [[] for _ in seeds]
+    with ExitStack() as stack:
+        envs = [stack.enter_context(closing(open_world(world))) for _ in seeds]
+        frames = np.stack([env.reset(seed=seed)[0] for env, seed in zip(envs, seeds, strict=True)])
+        for env, kept in zip(envs, played, strict=True):
+            env.step = listening(env.step, kept)
+        play_together(envs, agent, frames[:, None].repeat(agent.seen, 1), 20, [policy_rng(seed) for seed in seeds])
+    assert played == alone and len({tuple(actions) for actions in alone}) == 3
+    assert all(len(set(actions)) > 2 for actions in alone)
+    assert play(folder, world, 7, 3, 1, 20).tolist() == play(folder, world, 7, 3, 2, 20).tolist()
+
+
+def listening(step: Callable[[Any], Any], kept: list[float]) -> Callable[[Any], Any]:
+    """Keeps the actions that are taken."""
+
+    def taken(action: Any) -> Any:
+        kept.append(float(np.asarray(action).ravel()[0]))
+        return step(action)
+
+    return taken
 
 
 def test_it_is_recorded_and_shown(site: Site) -> None:

@@ -39,6 +39,7 @@ from otflam.evaluate.games import (
     GAMES_VERSION as GAMES_VERSION,
     LEVELS_PROBED as LEVELS_PROBED,
     MOVERS as MOVERS,
+    MOVERS_VERSION as MOVERS_VERSION,
     READ as READ,
     movers_column as movers_column,
     previous as previous,

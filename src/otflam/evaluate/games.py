@@ -29,7 +29,9 @@ ITERATIONS = 60
 MOVERS = ("agent", "enemy", "projectile", "shot", "camera")
 """Whose motion is asked for; items and walls stand still."""
 FEWEST = 200
-"""Transitions in which a kind must be in sight, among those to learn from and those to test on."""
+"""Transitions in which a kind must be in sight, to be tested on and, for a probe, to learn from."""
+MOVERS_VERSION = 2
+"""What networks are told of motions."""
 Choices = Int64[np.ndarray, "_"]
 LEVELS_PROBED = 64
 """Held-out levels, at most, that probes are tested on: they are shorter than episodes of the suite."""
@@ -165,21 +167,25 @@ def read_movers(
 
 
 def movers_column(store: Store, known: Episodes, stride: int) -> Store:
-    """How every kind moves in every transition, side by side, each in units of its deviation in the known episodes.
+    """How every kind moves in every transition, side by side: minus its mean in the known episodes, over its deviation.
 
-    0 where none of a kind is in sight: a network that reads frames reads all of them at once.
+    So 0, where none of a kind is in sight, is as good as no guess: a network that reads frames reads all at once.
     """
-    everything = [np.concatenate([motion_of(store, int(index), mover, stride) for index in known]) for mover in MOVERS]
-    units = np.array([max(float(np.nanstd(rows)), 1e-6) if np.isfinite(rows).any() else 1.0 for rows in everything])
+    means, units = [], []
+    for mover in MOVERS:
+        rows = np.concatenate([motion_of(store, int(index), mover, stride) for index in known])
+        rows = rows[np.isfinite(rows).all(1)]
+        means.append(rows.mean(0) if len(rows) else np.zeros(2))
+        units.append(max(float(np.sqrt(rows.var(0).mean())), 1e-6) if len(rows) else 1.0)
 
     def compute(index: int) -> np.ndarray:
         rows = np.zeros((int(store.lengths[index]), len(MOVERS), 2), np.float32)
         for place, mover in enumerate(MOVERS):
-            moved = motion_of(store, index, mover, stride) / units[place]
+            moved = (motion_of(store, index, mover, stride) - means[place]) / units[place]
             rows[: len(moved), place] = np.nan_to_num(moved)
         return rows.reshape(len(rows), -1)
 
-    key = stable_hash(["movers", GAMES_VERSION, stride, known.tolist()])
+    key = stable_hash(["movers", MOVERS_VERSION, stride, known.tolist()])
     return derive(store, "movers", key, Column("float32", (2 * len(MOVERS),)), compute)
 
 

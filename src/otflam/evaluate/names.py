@@ -40,7 +40,7 @@ UNTRAINED = ("expert", "random", "zero")
 """Policies that learn nothing of ours."""
 ALL_ACTIONS, LABELS_ONLY, IDM = "all-actions", "labels-only", "idm"
 ALL_LABELS, LABELS_ALONE = "all-labels", "labels-alone"
-"""What reads actions from frames, without latents: rows of alignment."""
+"""What reads actions from frames, without latents: rows of alignment and of games."""
 BOUNDS = (*UNTRAINED, ALL_ACTIONS)
 """What needs no choice of labels."""
 FLOOR, CEILING = ("zero", "random"), (ALL_ACTIONS, "expert")

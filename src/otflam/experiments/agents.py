@@ -52,7 +52,7 @@ WAYS: dict[str, Grounding] = {names.FINETUNE: "finetune", names.RELABEL: "relabe
 RELABELLED = ("otf-lam-dino",)
 """With which `+relabel` is compared: it earned no more than decoding, and the same costs another clone a seed."""
 BODY, DISTRACTING = (names.UNLIKE,), (names.ALIKE, *names.DOSES)
-"""Worlds in which agents play beside a rival with all seeds, and those with one."""
+"""Redrawn worlds in which agents play with all seeds, and those in which they play with one."""
 WITHOUT_DISTRACTORS = (names.BASELINE, names.LABELS_ONLY)
 """Whose returns must be good where only the agent moves; LAPO was made for such worlds."""
 
@@ -97,8 +97,8 @@ def plan_suite(preset: Preset) -> list[Job]:
 def plan_ambiguity(preset: Preset) -> list[Job]:
     """Beside a rival, and with one distractor at a time: floors and ceilings, the labels alone, the main methods.
 
-    Where only one other thing distracts than in the study of labels, one seed is played: a clone is a minute of a core,
-    and eight of these worlds would take as many hours as everything that they are compared with.
+    All seeds play beside an unlike body, where others are compared too; in all other redrawn worlds one does: a clone
+    is a minute of a core, and ten worlds would take as many hours as everything that they are compared with.
     """
     bodies, others = ([data + end for end in ends for data in distracting(preset)] for ends in (BODY, DISTRACTING))
     drawn = [(data, seed) for data in bodies for seed in SEEDS] + [(data, SEEDS[0]) for data in others]

@@ -164,10 +164,10 @@ def split(preset: Preset, job: Job, store: Store) -> tuple[np.ndarray, np.ndarra
     train, held = split_episodes(store, SHARE, 1 - SHARE)
     if METHODS[job.method].features:
         train = train[: preset.featured or None]
-    if METHODS[job.method].low:  # it sees many latent actions at once, and levels of games may be shorter than that
-        held = held[np.argsort(-store.lengths[held], kind="stable")]
     if (heard := heard_by(store, job)) is not None:  # these follow those to train on: the last ones are never labelled
         return train, held[~np.isin(held, heard.episodes)][-HELD_OUT:]
+    if METHODS[job.method].low:  # it sees many latent actions at once, and levels of games may be shorter than that
+        held = held[np.argsort(-store.lengths[held], kind="stable")]
     return train, held[:HELD_OUT]
 
 

@@ -82,7 +82,7 @@ def plan_labels(preset: Preset) -> list[PlannedCell]:
 
 
 def plan_games(preset: Preset) -> list[PlannedCell]:
-    """Bounds; what the telling latents know of choices and of everything that moves, and who plays with them; the same
+    """Bounds; what frames tell; what the telling latents know of choices and of everything that moves, and who plays with them; the same
     of all others; and whether vocabularies transfer."""
     read, played = every("games", "games")(preset), every("agents", "games")(preset)
     models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in read]

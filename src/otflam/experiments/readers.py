@@ -1,6 +1,6 @@
 """What frames tell of actions without any latent: an inverse dynamics network with all labels, and with few alone.
 
-Rows of the alignment's tables: without them nobody can tell whether an R² of 0.15 is little or all there is.
+Rows of the tables of alignment and of games: without them nobody can tell whether an R² of 0.15 is little or all there is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from otflam.evaluate import (
     IDM,
     LABELS_ALONE,
     LEVELS_PROBED,
+    MOVERS_VERSION,
     Cell,
     Metrics,
     Table,
@@ -64,13 +65,12 @@ def known_to(lab: Lab, job: Job) -> Episodes:
     return splits.labelled(job.labels, job.seed)
 
 
-def guess(lab: Lab, job: Job, target: Target, probes: Episodes, name: str = "") -> Table:
+def guess(lab: Lab, job: Job, target: Target, probes: Episodes) -> Table:
     """What a network reads in the frames of held-out episodes."""
     store, preset, train, known = lab.store(job.data), lab.preset, training_of(lab.preset, job), known_to(lab, job)
-    key = stable_hash(
-        [store.hash, preset.policy.actor, train, known.tolist(), CLONE_VERSION, versions("torch", "numpy")]
-    )
-    folder = lab.root / "readers" / f"{job.data}-{job.method}{name}-{key[:12]}"
+    facts = [store.hash, preset.policy.actor, train, known.tolist(), CLONE_VERSION, versions("torch", "numpy")]
+    key = stable_hash(facts if target.hash is None else [*facts, target.hash])
+    folder = lab.root / "readers" / f"{job.data}-{job.method}-{key[:12]}"
     return retry_busy(
         lambda: guess_with_frames(target, store, known, probes, preset.policy.actor, train, preset.hardware, folder)
     )
@@ -101,7 +101,7 @@ def read_game(lab: Lab, job: Job) -> Metrics:
     found = score_choices(guess(lab, job, Target(ACTIONS), probes)[:, 0], truth, before)
     if job.method == ALL_LABELS:
         column = movers_column(store, known_to(lab, job), SEEN_AHEAD)
-        told = guess(lab, job, Target("movers", column), probes, "-movers")
+        told = guess(lab, job, Target("movers", column), probes)
         found |= score_movers(told, column, store, probes, SEEN_AHEAD)
     return found
 
@@ -112,5 +112,7 @@ def cell(lab: Lab, job: Job) -> Cell:
     probed = LEVELS_PROBED if game else PROBED
     config = {"actor": actor, "train": to_json(training_of(lab.preset, job)), "probed": probed}
     stages = {"games": GAMES_VERSION} if game else {"alignment": ALIGNMENT_VERSION}
+    if game and job.method == ALL_LABELS:
+        stages["movers"] = MOVERS_VERSION
     facts = (config, stages | {"clone": CLONE_VERSION}, {"labels": job.labels})
     return lab.cell("games" if game else "alignment", job, *facts)
