@@ -153,7 +153,7 @@ def test_motions_are_read_from_what_knows_them(store: Store, monkeypatch: pytest
 
 
 def test_guesses_of_frames_are_held_against_what_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """True motions are all there is to tell, no guess is their mean and tells nothing; kinds out of sight do not count."""
+    """True motions are all there is to tell, no guess tells nothing; kinds out of sight do not count."""
     monkeypatch.setattr(reading, "FEWEST", 20)
     known, probes = np.arange(8), np.arange(8, 12)
     column = movers_column(store, known, 2)
@@ -164,9 +164,8 @@ def test_guesses_of_frames_are_held_against_what_is_seen(store: Store, monkeypat
     assert found["agent_motion_r2"] == 1 and linear["agent_motion_r2"] > 0.99
     rows = np.concatenate(episodes_of(column, "movers", known, 2))
     nothing = score_movers(np.zeros_like(rows), column, store, known, 2)
-    assert nothing["agent_motion_r2"] == pytest.approx(0, abs=1e-5) and np.square(rows[:, :2]).mean() == pytest.approx(
-        1, abs=1e-4
-    )
+    assert nothing["agent_motion_r2"] == pytest.approx(0, abs=1e-5)
+    assert np.square(rows[:, :2]).mean() == pytest.approx(1, abs=1e-4)
 
 
 def column_as(column: Store, name: str) -> Rows:

@@ -82,8 +82,8 @@ def plan_labels(preset: Preset) -> list[PlannedCell]:
 
 
 def plan_games(preset: Preset) -> list[PlannedCell]:
-    """Bounds; what frames tell; what the telling latents know of choices and of everything that moves, and who plays with them; the same
-    of all others; and whether vocabularies transfer."""
+    """Bounds; what frames tell; what the telling latents know of choices and of everything that moves, and who plays
+    with them; the same of all others; and whether vocabularies transfer."""
     read, played = every("games", "games")(preset), every("agents", "games")(preset)
     models = [PlannedCell("lams", lams.Job(planned.job.method, planned.job.data)) for planned in read]
     bounds = [planned for planned in played if planned.job.method in BOUNDS]

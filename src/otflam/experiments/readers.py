@@ -1,6 +1,7 @@
 """What frames tell of actions without any latent: an inverse dynamics network with all labels, and with few alone.
 
-Rows of the tables of alignment and of games: without them nobody can tell whether an R² of 0.15 is little or all there is.
+Rows of the tables of alignment and of games: without them nobody can tell whether an R² of 0.15 is little or all there
+is.
 """
 
 from __future__ import annotations

@@ -192,8 +192,9 @@ TABLES = {
     "games": TableSpec(
         "What do latents know of choices in games?",
         "Rows: latents of one model of each method, read by a linear classifier with so many labelled levels, on "
-        "held-out ones; all-labels and labels-alone are networks that see frames, one draw. Balanced: steps at which the choice changed count as much as all others; an action that is "
-        f"one of ten at random, and the expert's own draw, no state tells. {DRAWS}.",
+        "held-out ones; all-labels and labels-alone are networks that see frames, one draw. Balanced: steps at which "
+        "the choice changed count as much as all others; an action that is one of ten at random, and the expert's own "
+        f"draw, no state tells. {DRAWS}.",
         "games",
         games.choices_table,
         {"Who is named: R² of the motion of every kind": games.movers_table},
