@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -11,13 +12,18 @@ from otflam.evaluate import (
     ALL_LABELS,
     BASELINE,
     GAMES,
+    LABELS_ONLY,
     MOVERS,
+    OURS,
+    Estimate,
     Records,
     chosen,
     complete,
+    difference,
     estimate,
     group,
     named,
+    returns_of,
     usual,
     values,
     world_of,
@@ -25,7 +31,7 @@ from otflam.evaluate import (
 from otflam.report.canvas import Sketch, legend_below
 from otflam.report.claims import Verdict, count_sides, judged, side, signed, unmeasured
 from otflam.report.style import INK, MUTED, SERIES, hexed, rank_of
-from otflam.report.tables_models import NONE, Body, over_seeds
+from otflam.report.tables_models import NONE, Body, over_seeds, with_half
 from otflam.report.tables_returns import returns_rows
 
 CHOICES = {
@@ -37,6 +43,9 @@ CHOICES = {
 """Measures of choices, by their names in records."""
 CONTROLS = {"state": "three frames, no model", "motion": "raw motion"}
 """What motions are read from without any latent."""
+CALLED = {LABELS_ONLY: "the labels alone", BASELINE: f"those of {BASELINE}"}
+AGAINST = tuple(CALLED)
+"""What agents are compared with, level by level."""
 MARKS = dict(zip(MOVERS, ("o", "s", "^", "v", "D"), strict=True))
 
 
@@ -86,9 +95,22 @@ def motions(records: Records, end: str) -> list[str]:
 
 
 def gameplay_table(folder: Path, preset: str) -> Body:
-    """What agents earn in levels that nobody has seen."""
-    head = ["game", "labels", "method", "return", "% of expert"]
-    return head, [row[: len(head)] for row in returns_rows(chosen(folder, "gameplay", preset))]
+    """What agents earn in levels that nobody has seen, and what more than others in the same levels."""
+    head, records = ["game", "labels", "method", "return", "% of expert"], chosen(folder, "gameplay", preset)
+    groups, rows = group(records, "task", "method"), []
+    for row in returns_rows(records):
+        game, _, method = row[:3]
+        gaps = [None if method == other else earned_over(groups, game, method, other) for other in AGAINST]
+        rows.append([*row[: len(head)], *(with_half(gap, 1, sign=True) for gap in gaps)])
+    return [*head, *(f"over {other}" for other in AGAINST)], rows
+
+
+def earned_over(
+    groups: Mapping[tuple[str, ...], Records], game: str, method: str, other: str, comparisons: int = 1
+) -> Estimate | None:
+    """What a method earns more than another in the same levels."""
+    ours, theirs = (groups.get((game, name), []) for name in (method, other))
+    return difference(ours, theirs, returns_of, comparisons)
 
 
 def sketch_named(folder: Path, preset: str) -> Sketch | None:
@@ -138,9 +160,27 @@ def draw_motions(axis: Axes, place: int, records: Records, end: str) -> None:
 
 
 def judge_games(folder: Path, preset: str) -> list[Verdict]:
-    """Whether latents name the agent, and whether they tell more of choices than the present does."""
+    """Whether latents name the agent, tell more of choices than the present does, and earn more than others."""
     records = read_records(folder, preset)
-    return [judge_mover(records), judge_choices(records)]
+    played = group(chosen(folder, "gameplay", preset), "task", "method")
+    return [judge_mover(records), judge_choices(records), *(judge_earning(played, other) for other in AGAINST)]
+
+
+def judge_earning(groups: Mapping[tuple[str, ...], Records], other: str) -> Verdict:
+    claim = f"In games, agents on latents of {OURS[0]} earn more than {CALLED[other]}"
+    how = (
+        "Returns minus those of the other in the same levels that no training has seen; 95 % interval over seeds and "
+        "levels, its level divided among the games (Bonferroni). Holds if above 0 in every game, fails if below in "
+        "one, else open."
+    )
+    games = sorted({game for game, _ in groups if {(game, OURS[0]), (game, other)} <= groups.keys()})
+    gaps = {game: earned_over(groups, game, OURS[0], other, len(games)) for game in games}
+    known = {game: gap for game, gap in gaps.items() if gap is not None}
+    if not known:
+        return unmeasured(claim, "–", how, f"{OURS[0]} and {other} in games")
+    ours = "; ".join(f"{world_of(game)} {signed(gap)}" for game, gap in known.items())
+    short = f"They earn {count_sides(map(side, known.values()), ('more', 'less'), 'games')}"
+    return Verdict(claim, ours, "–", judged(map(side, known.values())), how, short, f"earning-{other}")
 
 
 def judge_mover(records: Records) -> Verdict:
