@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from otflam.evaluate import (
     ALL_LABELS,
     BASELINE,
+    GAME_TRANSFERS,
     GAMES,
     LABELS_ONLY,
     MOVERS,
@@ -23,7 +24,9 @@ from otflam.evaluate import (
     estimate,
     group,
     named,
+    paired_tokenizers,
     returns_of,
+    seed_gap,
     usual,
     values,
     world_of,
@@ -103,6 +106,21 @@ def gameplay_table(folder: Path, preset: str) -> Body:
         gaps = [None if method == other else earned_over(groups, game, method, other) for other in AGAINST]
         rows.append([*row[: len(head)], *(with_half(gap, 1, sign=True) for gap in gaps)])
     return [*head, *(f"over {other}" for other in AGAINST)], rows
+
+
+def words_table(folder: Path, preset: str) -> Body:
+    """Vocabularies of motion of one game, and of a body, on another game; and both kinds of them compared."""
+    pairs = {"-to-".join(pair): " → ".join(map(world_of, pair)) for pair in GAME_TRANSFERS}
+    rows, records = [], [r for r in chosen(folder, "transfer", preset) if r["task"] in pairs]
+    for task, title in pairs.items():
+        there = [record for record in records if record["task"] == task]
+        otf, other = paired_tokenizers(there)
+        gap = str(seed_gap(otf, other, "target_nmse")) if otf else NONE
+        for (method,), found in sorted(group(there, "method").items(), reverse=True):
+            errors = [over_seeds(found, name) for name in ("source_nmse", "target_nmse")]
+            rise = over_seeds(found, "drop_normalised", 100.0, 1)
+            rows.append([title, method, *errors, rise, gap if method == "otf" else NONE])
+    return ["source → target", "method", "source nMSE", "target nMSE", "rise of nMSE %", "monolithic minus OTF"], rows
 
 
 def earned_over(

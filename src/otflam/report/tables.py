@@ -205,6 +205,7 @@ TABLES = {
         "seed. Experts look at states.",
         "games",
         games.gameplay_table,
+        {"Do vocabularies of motion transfer between games? Held-out levels": games.words_table},
     ),
     "suite": TableSpec(
         "In which worlds can be seen what to do?",

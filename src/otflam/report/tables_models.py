@@ -10,6 +10,8 @@ from typing import Any
 from otflam.core import read_json
 from otflam.evaluate import (
     BASELINE,
+    BODY_TRANSFER,
+    DIGIT_TRANSFER,
     Estimate,
     Records,
     chosen,
@@ -218,22 +220,26 @@ def with_interval(metrics: dict[str, Any], name: str) -> str:
 
 def transfer_table(folder: Path, preset: str) -> Body:
     """Table 1 with intervals, the paper's values beside ours, and normalised errors."""
-    records = chosen(folder, "transfer", preset)
-    rows = []
-    for (task, order, method), found in sorted(group(records, "task", "order", "method").items(), reverse=True):
+    rows, groups = [], group(paper_transfers(folder, preset), "task", "order", "method")
+    for (task, order, method), found in sorted(groups.items(), reverse=True):
         plain = [over_seeds(found, name) for name in ("source_mse", "target_mse")]
         normal = [over_seeds(found, name) for name in ("source_nmse", "target_nmse")]
         rises = [over_seeds(found, name, 100.0, 1) for name in ("drop", "drop_normalised")]
-        paper = TRANSFER[method, order] if task.startswith("walker") else None
+        paper = TRANSFER[method, order] if task == BODY_TRANSFER else None
         printed = NONE if paper is None else f"{paper[0]:.3f} / {paper[1]:.3f} / {paper[2]:.1f}"
         rows.append([task.replace("-to-", " → "), str(order), method, *plain, rises[0], printed, *normal, rises[1]])
     head = ["source → target", "order", "method", "source MSE", "target MSE", "rise of MSE %", "paper, all three"]
     return [*head, "source nMSE", "target nMSE", "rise of nMSE %"], rows
 
 
+def paper_transfers(folder: Path, preset: str) -> Records:
+    """Transfers of the paper's Table 1; those of games are shown with games."""
+    return [r for r in chosen(folder, "transfer", preset) if r["task"] in (BODY_TRANSFER, DIGIT_TRANSFER)]
+
+
 def paired_table(folder: Path, preset: str) -> Body:
     """The claim itself: monolithic minus OTF at the same seed."""
-    rows, groups = [], group(chosen(folder, "transfer", preset), "task", "order")
+    rows, groups = [], group(paper_transfers(folder, preset), "task", "order")
     for (task, order), found in sorted(groups.items(), reverse=True):
         otf, other = paired_tokenizers(found)
         if otf:
