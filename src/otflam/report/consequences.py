@@ -80,6 +80,11 @@ FOLLOWS: dict[str, Decided] = {
         "In some game a look at the present tells more of choices than the best latents do.",
         "Whether latents add to what a look at the present tells of choices is undecided.",
     ),
+    "earning": (
+        "In games, factorised latents are the better way to an agent.",
+        "In some game factorised latents are the worse way to an agent.",
+        "In some games only, or nowhere surely, factorised latents are the better way to an agent.",
+    ),
     "returns": (
         "On this task the paper's methods make more of videos without labels than their rivals.",
         "On this task, at this size, a simpler rival earns more than each of the paper's methods at every budget.",

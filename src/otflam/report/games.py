@@ -198,7 +198,7 @@ def judge_earning(groups: Mapping[tuple[str, ...], Records], other: str) -> Verd
         return unmeasured(claim, "–", how, f"{OURS[0]} and {other} in games")
     ours = "; ".join(f"{world_of(game)} {signed(gap)}" for game, gap in known.items())
     short = f"They earn {count_sides(map(side, known.values()), ('more', 'less'), 'games')}"
-    return Verdict(claim, ours, "–", judged(map(side, known.values())), how, short, f"earning-{other}")
+    return Verdict(claim, ours, "–", judged(map(side, known.values())), how, short, "earning")
 
 
 def judge_mover(records: Records) -> Verdict:
