@@ -232,7 +232,8 @@ def test_it_is_recorded_and_shown(site: Site) -> None:
         shown = as_markdown(*TABLES[name].make(site.records, "tiny"))
         assert "bigfish" in shown and "lapo-256" in shown
     assert sketch_named(site.records, "tiny") is None  # so few levels tell of no motion
-    assert [verdict.status for verdict in judge_games(site.records, "tiny")] == ["unmeasured", "open", "unmeasured", "unmeasured"]
+    found = [verdict.status for verdict in judge_games(site.records, "tiny")]
+    assert found == ["unmeasured", "open", "unmeasured", "unmeasured"]
     assert game_figures(site.lab.root, SILENT) == []  # FLAM's tokenizer is one of frames
 
 
